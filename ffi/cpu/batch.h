@@ -1,0 +1,65 @@
+// Shapes of handler operands: leading batch axes that broadcast, then the operand's own axes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace fhejax {
+
+namespace ffi = xla::ffi;
+
+using Input = ffi::Buffer<ffi::U64>;
+using Output = ffi::ResultBuffer<ffi::U64>;
+using Moduli = ffi::Span<const uint64_t>;
+
+using Dimensions = std::vector<int64_t>;
+
+template <typename Buffer>
+Dimensions ShapeOf(const Buffer& buffer) {
+  const auto dimensions = buffer.dimensions();
+  return Dimensions(dimensions.begin(), dimensions.end());
+}
+
+inline int64_t Product(const Dimensions& dimensions, size_t first, size_t last) {
+  int64_t product = 1;
+  for (size_t i = first; i < last; ++i) product *= dimensions[i];
+  return product;
+}
+
+// The operands' common batch, broadcast as in NumPy: every operand has the same number of batch axes.
+class Batch {
+ public:
+  explicit Batch(Dimensions shape) : shape_(std::move(shape)), count_(Product(shape_, 0, shape_.size())) {}
+
+  int64_t count() const { return count_; }
+
+  // For each entry of the batch, the entry of an operand whose batch axes are the first ones of `operand`; empty if
+  // they do not fit.
+  std::vector<int64_t> Entries(const Dimensions& operand, size_t own_axes) const {
+    if (operand.size() != shape_.size() + own_axes) return {};
+    std::vector<int64_t> entries(count_, 0);
+    for (size_t axis = 0; axis < shape_.size(); ++axis) {
+      if (operand[axis] != 1 && operand[axis] != shape_[axis]) return {};
+      const int64_t inner = Product(shape_, axis + 1, shape_.size());
+      for (int64_t e = 0; e < count_; ++e) {
+        const int64_t index = operand[axis] == 1 ? 0 : e / inner % shape_[axis];
+        entries[e] = entries[e] * operand[axis] + index;
+      }
+    }
+    return entries;
+  }
+
+ private:
+  Dimensions shape_;
+  int64_t count_;
+};
+
+inline Batch BatchOf(const Dimensions& shape, size_t own_axes) {
+  return Batch(Dimensions(shape.begin(), shape.end() - static_cast<int64_t>(own_axes)));
+}
+
+}  // namespace fhejax

@@ -1,0 +1,157 @@
+// The canonical embedding: complex slots <-> real coefficients, by an FFT over the powers of 5.
+//
+// With u_k = a_k + i a_(k+n), slot j is sum u_k w_j^k, where w_j = exp(i pi 5^j / 2n). Even and odd k are two such
+// sums of half the length at w_j^2, and w_(j+n/2) = -w_j: decimation in time with slots in natural order.
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <vector>
+
+#include "cpu/batch.h"
+#include "cpu/handlers.h"
+#include "cpu/parallel.h"
+#include "cpu/tables.h"
+
+namespace fhejax {
+namespace {
+
+using RealInput = ffi::Buffer<ffi::F64>;
+using ComplexInput = ffi::Buffer<ffi::C128>;
+using RealOutput = ffi::ResultBuffer<ffi::F64>;
+using ComplexOutput = ffi::ResultBuffer<ffi::C128>;
+
+struct EmbeddingTable {
+  std::vector<uint32_t> reversed;    // brv(k), k < slots
+  std::vector<double> cosine, sine;  // at half + j: exp(i pi 5^j / 4 half), for half = 1, 2, 4, ... < slots, j < half
+};
+
+EmbeddingTable MakeEmbeddingTable(int64_t slots) {
+  EmbeddingTable table{std::vector<uint32_t>(slots), std::vector<double>(slots), std::vector<double>(slots)};
+  for (int64_t k = 0, reversed = 0; k < slots; ++k) {
+    table.reversed[k] = static_cast<uint32_t>(reversed);
+    for (int64_t bit = slots / 2; bit && ((reversed ^= bit) & bit) == 0; bit /= 2) {
+    }  // reversed = brv(k + 1): the carry runs from the top bit down
+  }
+  const long double pi = std::acos(-1.0L);
+  for (int64_t half = 1; half < slots; half *= 2)
+    for (int64_t j = 0, power = 1; j < half; ++j, power = 5 * power % (8 * half)) {
+      // An angle in [-pi/4, pi/4] and quarter turns: the last bit is right also where long double is only double.
+      const int64_t turns = (power + half) / (2 * half), rest = power - turns * 2 * half;
+      const long double angle = pi * static_cast<long double>(rest) / static_cast<long double>(4 * half);
+      const auto c = static_cast<double>(std::cos(angle)), s = static_cast<double>(std::sin(angle));
+      const double rotated[] = {c, -s, -c, s};
+      table.cosine[half + j] = rotated[turns % 4];
+      table.sine[half + j] = rotated[(turns + 3) % 4];
+    }
+  return table;
+}
+
+const EmbeddingTable& EmbeddingTableFor(int64_t slots) {
+  static auto& tables = *new Cache<int64_t, EmbeddingTable>;
+  return tables.Get(slots, [=] { return MakeEmbeddingTable(slots); });
+}
+
+// (a, b) -> (a + w b, a - w b)
+void Butterflies(double* __restrict a_re, double* __restrict a_im, double* __restrict b_re, double* __restrict b_im,
+                 const double* __restrict w_re, const double* __restrict w_im, int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+    const double re = b_re[j] * w_re[j] - b_im[j] * w_im[j], im = b_re[j] * w_im[j] + b_im[j] * w_re[j];
+    b_re[j] = a_re[j] - re;
+    b_im[j] = a_im[j] - im;
+    a_re[j] += re;
+    a_im[j] += im;
+  }
+}
+
+// (a, b) -> (a + b, conj(w) (a - b))
+void InverseButterflies(double* __restrict a_re, double* __restrict a_im, double* __restrict b_re,
+                        double* __restrict b_im, const double* __restrict w_re, const double* __restrict w_im,
+                        int64_t count) {
+  for (int64_t j = 0; j < count; ++j) {
+    const double re = a_re[j] - b_re[j], im = a_im[j] - b_im[j];
+    a_re[j] += b_re[j];
+    a_im[j] += b_im[j];
+    b_re[j] = re * w_re[j] + im * w_im[j];
+    b_im[j] = im * w_re[j] - re * w_im[j];
+  }
+}
+
+// The calling thread's own pair of rows, real and imaginary parts apart.
+std::vector<double>& Parts(int64_t slots) {
+  thread_local std::vector<double> parts;
+  if (static_cast<int64_t>(parts.size()) < 2 * slots) parts.resize(2 * slots);
+  return parts;
+}
+
+void SlotsToCoefficients(const std::complex<double>* z, int64_t slots, double* out, int64_t degree) {
+  const EmbeddingTable& table = EmbeddingTableFor(slots);
+  double* const re = Parts(slots).data();
+  double* const im = re + slots;
+  const double scale = 1.0 / static_cast<double>(slots);  // first, so that no sum overflows
+  for (int64_t j = 0; j < slots; ++j) {
+    re[j] = z[j].real() * scale;
+    im[j] = z[j].imag() * scale;
+  }
+  for (int64_t half = slots / 2; half > 0; half /= 2)
+    for (int64_t a = 0, b = half; a < slots; a += 2 * half, b += 2 * half)
+      InverseButterflies(re + a, im + a, re + b, im + b, &table.cosine[half], &table.sine[half], half);
+  const int64_t gap = degree / (2 * slots);
+  if (gap > 1) std::fill_n(out, degree, 0.0);
+  for (int64_t k = 0; k < slots; ++k) {
+    out[k * gap] = re[table.reversed[k]];
+    out[(k + slots) * gap] = im[table.reversed[k]];
+  }
+}
+
+void CoefficientsToSlots(const double* a, int64_t degree, std::complex<double>* z, int64_t slots) {
+  const EmbeddingTable& table = EmbeddingTableFor(slots);
+  double* const re = Parts(slots).data();
+  double* const im = re + slots;
+  const int64_t gap = degree / (2 * slots);
+  for (int64_t k = 0; k < slots; ++k) {
+    re[k] = a[table.reversed[k] * gap];
+    im[k] = a[(table.reversed[k] + slots) * gap];
+  }
+  for (int64_t half = 1; half < slots; half *= 2)
+    for (int64_t a = 0, b = half; a < slots; a += 2 * half, b += 2 * half)
+      Butterflies(re + a, im + a, re + b, im + b, &table.cosine[half], &table.sine[half], half);
+  for (int64_t j = 0; j < slots; ++j) z[j] = {re[j], im[j]};
+}
+
+ffi::Error Check(int64_t slots, int64_t degree) {
+  if (slots < 1 || degree < 2 * slots || (slots & (slots - 1)) || (degree & (degree - 1)))
+    return ffi::Error::InvalidArgument("fhejax embedding: slots and degree must be powers of two, slots <= degree / 2");
+  return ffi::Error::Success();
+}
+
+// z: c128[*batch, slots] -> f64[*batch, N].
+ffi::Error SlotsToCoefficientsHandler(ffi::ThreadPool pool, ComplexInput z, RealOutput out) {
+  const Dimensions shape = ShapeOf(z);
+  const int64_t slots = shape.back(), degree = ShapeOf(*out).back();
+  if (ffi::Error error = Check(slots, degree); error.failure()) return error;
+  ParallelFor(pool, Product(shape, 0, shape.size() - 1), [&](int64_t row) {
+    SlotsToCoefficients(z.typed_data() + row * slots, slots, out->typed_data() + row * degree, degree);
+  });
+  return ffi::Error::Success();
+}
+
+// a: f64[*batch, N] -> c128[*batch, slots].
+ffi::Error CoefficientsToSlotsHandler(ffi::ThreadPool pool, RealInput a, ComplexOutput out) {
+  const Dimensions shape = ShapeOf(a);
+  const int64_t degree = shape.back(), slots = ShapeOf(*out).back();
+  if (ffi::Error error = Check(slots, degree); error.failure()) return error;
+  ParallelFor(pool, Product(shape, 0, shape.size() - 1), [&](int64_t row) {
+    CoefficientsToSlots(a.typed_data() + row * degree, degree, out->typed_data() + row * slots, slots);
+  });
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSlotsToCoefficients, SlotsToCoefficientsHandler,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ComplexInput>().Ret<ffi::Buffer<ffi::F64>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxCoefficientsToSlots, CoefficientsToSlotsHandler,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<RealInput>().Ret<ffi::Buffer<ffi::C128>>());
+
+}  // namespace fhejax

@@ -1,0 +1,25 @@
+// The Python module: handlers for XLA, and what show_config() prints.
+
+#include <nanobind/nanobind.h>
+
+#include "cpu/handlers.h"
+#include "cpu/kernels.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_cpu, m) {
+  m.attr("XLA_FFI_API") = nb::make_tuple(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR);
+  m.def("registrations", [] {
+    nb::dict handlers;
+#define FHEJAX_REGISTER(symbol, name) handlers[name] = nb::capsule(reinterpret_cast<void*>(&fhejax::symbol));
+    FHEJAX_HANDLERS(FHEJAX_REGISTER)
+#undef FHEJAX_REGISTER
+    return handlers;
+  });
+  m.def("instruction_set", [] { return nb::str(fhejax::ActiveKernels().name); });
+  m.def("instruction_sets", [] {
+    nb::list names;
+    for (const fhejax::Kernels* kernels : fhejax::AvailableKernels()) names.append(nb::str(kernels->name));
+    return names;
+  });
+}

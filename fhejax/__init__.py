@@ -1,0 +1,54 @@
+"""Homomorphic encryption (CKKS) for people who write JAX.
+
+A ciphertext is a pytree, an operation a pure function that runs eagerly, under `jax.jit` and under `jax.vmap`.
+"""
+
+import importlib.metadata
+
+from fhejax.encoding import decode as decode, encode as encode
+from fhejax.encryption import decrypt as decrypt, encrypt as encrypt
+from fhejax.errors import (
+    LevelError as LevelError,
+    MissingKeyError as MissingKeyError,
+    ParametersMismatchError as ParametersMismatchError,
+    ScaleError as ScaleError,
+)
+from fhejax.keys import (
+    evaluation_keys as evaluation_keys,
+    public_key as public_key,
+    secret_key as secret_key,
+)
+from fhejax.levels import drop_to_level as drop_to_level, rescale as rescale
+from fhejax.native import lowering as lowering, show_config as show_config
+from fhejax.ops import (
+    add as add,
+    dot_plain as dot_plain,
+    multiply as multiply,
+    multiply_plain as multiply_plain,
+    negate as negate,
+    relinearize as relinearize,
+    square as square,
+    subtract as subtract,
+)
+from fhejax.parameters import Parameters as Parameters
+from fhejax.precision import precision as precision
+from fhejax.random import Seed as Seed, new_seed as new_seed, split_seed as split_seed
+from fhejax.rotations import (
+    conjugate as conjugate,
+    rotate as rotate,
+    rotate_many as rotate_many,
+    rotation_path as rotation_path,
+    sum_slots as sum_slots,
+)
+from fhejax.security import InsecureParametersError as InsecureParametersError, SecurityReport as SecurityReport
+from fhejax.serialization import export_checks as export_checks, load as load, save as save
+from fhejax.values import (
+    Ciphertext as Ciphertext,
+    EvaluationKeys as EvaluationKeys,
+    Plaintext as Plaintext,
+    PublicKey as PublicKey,
+    SecretKey as SecretKey,
+    SwitchingKey as SwitchingKey,
+)
+
+__version__ = importlib.metadata.version("fhejax")

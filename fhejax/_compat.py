@@ -1,0 +1,93 @@
+"""The only file that touches JAX's extension points (`jax.extend`, `jax.interpreters`, `jax.ffi`, tracers).
+
+When a JAX release moves one of them, this is the file to mend.
+"""
+
+import functools
+import pathlib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir, xla
+from jax.sharding import PartitionSpec
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# Part of JAX's jit cache key, so that a program compiled for one lowering is never served for another.
+lowering_context = jax.make_user_context(default_value=None)
+
+
+def x64(function: _Function) -> _Function:
+    """Runs `function` with 64-bit types enabled, whatever the caller's flag, and leaves the flag as it was."""
+
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any leaf of `values` has no concrete value yet (inside jit, vmap, eval_shape)."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def like(avals: Sequence[Any], shape: tuple[int, ...], dtype: Any, batch: int) -> Any:
+    """The type of a result that keeps the sharding of the first `batch` axes and the manual axes of its operands."""
+    first = max(avals, key=lambda aval: len(aval.manual_axis_type.varying))
+    spec = tuple(first.sharding.spec)[:batch]
+    sharding = first.sharding.update(spec=PartitionSpec(*spec, *[None] * (len(shape) - len(spec))))
+    return first.update(shape=shape, dtype=jnp.dtype(dtype), weak_type=False, sharding=sharding)
+
+
+def make_primitive(name: str, abstract: Callable, multiple_results: bool) -> Primitive:
+    """A primitive whose eager call compiles and runs it."""
+    primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
+    primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+    primitive.def_abstract_eval(abstract)
+    return primitive
+
+
+def register_lowering(primitive: Primitive, rule: Callable, platform: str | None = None) -> None:
+    """Sets the rule that lowers `primitive` on `platform`, or on every platform that has none of its own."""
+    mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def lower_function(function: Callable, multiple_results: bool) -> Callable:
+    """The lowering rule that traces `function`. It is traced late, outside the caller's x64 context."""
+    return mlir.lower_fun(x64(function), multiple_results=multiple_results)
+
+
+def lower_handler(handler: str) -> Callable:
+    """The lowering rule that calls the FFI target `handler`; keyword arguments become its attributes."""
+    return jax.ffi.ffi_lowering(handler)
+
+
+def register_batching(primitive: Primitive, rule: Callable) -> None:
+    """Sets the rule by which `vmap` maps `primitive`."""
+    batching.primitive_batchers[primitive] = rule
+
+
+def axis_to_front(value: Any, axis: int | None, size: int) -> Any:
+    """Moves the mapped axis to the front; an operand that is not mapped gets a leading axis of one."""
+    return jnp.expand_dims(value, 0) if axis is None else batching.bdim_at_front(value, axis, size)
+
+
+def register_handler(name: str, capsule: Any, platform: str) -> None:
+    """Makes an FFI handler known to XLA."""
+    jax.ffi.register_ffi_target(name, capsule, platform=platform)
+
+
+def runtime_ffi_version() -> tuple[int, int]:
+    """The XLA FFI version of the installed jaxlib, read from the headers that it ships."""
+    text = (pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+    major, minor = (re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR"))
+    if major is None or minor is None:
+        raise ImportError("this jaxlib's XLA FFI headers state no version")
+    return int(major[1]), int(minor[1])

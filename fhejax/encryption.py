@@ -1,0 +1,148 @@
+"""Encryption and decryption.
+
+fhejax is IND-CPA secure. It is not IND-CPA-D secure: a decrypted value carries the noise of its ciphertext, and
+noise known to an adversary tells about the secret key (Li & Micciancio, 2021). Do not publish decryptions of
+ciphertexts that an adversary chose or computed.
+"""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fhejax import _compat
+from fhejax.encoding import decode, encode
+from fhejax.errors import ParametersMismatchError
+from fhejax.keys import check_secret
+from fhejax.primitives.basis import mod_down
+from fhejax.primitives.modular import add, multiply_add, negate
+from fhejax.primitives.ntt import ntt
+from fhejax.primitives.sampling import fresh_for, sample_gaussian, sample_ternary, sample_uniform
+from fhejax.random import Seed, split_seed
+from fhejax.values import Ciphertext, Plaintext, PublicKey, SecretKey
+
+
+@_compat.x64
+def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
+    """Encrypts slots.
+
+    A whole batch takes one seed: each entry has randomness of its own. Under `vmap`, map the seed as well.
+
+    Args:
+      seed: `uint32[8]`, used for nothing else: the same seed twice gives away the difference of the messages.
+      key: a public key, or the secret key.
+      values: real or complex `[*batch, k]` with k at most `params.slots`, or a Plaintext.
+
+    Returns:
+      A ciphertext. Level out: the top (or the plaintext's). Scale out: `params.scale_at(level)` (or the plaintext's).
+      Error added, as a coefficient's deviation: sqrt((1 + 2N/3)/12) with a public key, 3.19 with the secret key;
+      1/sqrt(12) from rounding the encoding. Keys needed: none but `key`.
+
+    Raises:
+      TypeError: `seed` is not a seed, or `key` not a key that encrypts.
+      ValueError: values that do not fit (see `encode`), or under `vmap` one seed for many messages.
+
+    Source: Cheon, Kim, Kim & Song, "Homomorphic Encryption for Arithmetic of Approximate Numbers", 2017; encryption
+    modulo Q p followed by a division by p, as in Lattigo.
+
+    Example:
+      >>> import fhejax as fhe
+      >>> params = fhe.Parameters.for_depth(1)
+      >>> sk = fhe.secret_key(fhe.new_seed(), params)
+      >>> fhe.encrypt(fhe.new_seed(), fhe.public_key(fhe.new_seed(), sk), [1.0, 2.0])
+      Ciphertext(level=1, scale=2^40.00, slots=2048 real, shape=(), N=2^12, 128.0 KiB)
+    """
+    if not isinstance(key, (PublicKey, SecretKey)):
+        raise TypeError(f"encrypt: got {type(key).__name__} for the key; type encrypt(seed, public_key, values)")
+    if not isinstance(values, Plaintext):
+        values = encode(values, key.params)
+    check_same_params("encrypt", key, values)
+    # A child seed: so that a seed used for a key and, by mistake, for a message gives different streams.
+    child = split_seed(fresh_for(seed, values.data), 2)[..., 1, :]
+    with_key = _encrypt_public if isinstance(key, PublicKey) else _encrypt_secret
+    data = with_key(child, key.data, values.data, key.params, values.level)
+    return Ciphertext(data, values.params, values.level, values.scale, values.slots, values.real)
+
+
+@_compat.x64
+def decrypt(secret: SecretKey, ciphertext: Ciphertext, *, dtype: Any = None) -> jax.Array:
+    """Decrypts slots.
+
+    The result carries the ciphertext's noise, and with it a little about the secret key: see the head of this module
+    before publishing it.
+
+    Args:
+      secret: the secret key.
+      ciphertext: of any level and scale, of two or three components.
+      dtype: of the result; JAX's default floating (or complex) type if None, so float32 while jax_enable_x64 is off.
+
+    Returns:
+      `[*batch, slots]`, real where the ciphertext's values are known to be real, else complex.
+
+    Raises:
+      TypeError: `secret` is not a secret key, or `ciphertext` not a ciphertext.
+      ParametersMismatchError: they belong to different parameter sets.
+    """
+    check_secret("decrypt", secret)
+    if not isinstance(ciphertext, Ciphertext):
+        raise TypeError(f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)")
+    check_same_params("decrypt", secret, ciphertext)
+    data = _decrypt(secret.data, ciphertext.data, ciphertext.params, ciphertext.level)
+    x = ciphertext
+    return decode(Plaintext(data, x.params, x.level, x.scale, x.slots, x.real), dtype=dtype)
+
+
+def check_same_params(operation: str, *values: Any) -> None:
+    """Refuses values of different parameter sets.
+
+    Raises:
+      ParametersMismatchError: they differ.
+    """
+    first = values[0].params
+    for value in values[1:]:
+        if value.params != first:
+            raise ParametersMismatchError(
+                f"{operation}: the parameters differ: {type(values[0]).__name__} of {first!r}, "
+                f"{type(value).__name__} of {value.params!r}; make keys and values from one Parameters object"
+            )
+
+
+@functools.partial(jax.jit, static_argnames=("params", "level"))
+def _encrypt_public(seed, key, message, params, level):
+    """(v b + e0, v a + e1) modulo q_0..q_l and p_0, divided by p_0, plus the message."""
+    moduli, special = params.moduli_at(level), params.special_moduli[:1]
+    basis, batch = moduli + special, message.shape[:-2]
+    count = math.prod(batch)
+    b_a = jnp.concatenate([key[..., : level + 1, :], key[..., -1:, :]], axis=-2)
+    v = ntt(sample_ternary(seed, count, basis, params.degree), basis)
+    e = ntt(sample_gaussian(seed, 2 * count, basis, params.degree, params.error_deviation), basis)
+    v = v.reshape(*batch, 1, len(basis), params.degree)
+    e = e.reshape(*batch, 2, len(basis), params.degree)
+    masked = mod_down(multiply_add(v, b_a, e, basis), moduli, special)
+    c0 = add(masked[..., 0, :, :], message, moduli)
+    return jnp.stack([c0, masked[..., 1, :, :]], axis=-3)
+
+
+@functools.partial(jax.jit, static_argnames=("params", "level"))
+def _encrypt_secret(seed, secret, message, params, level):
+    """(-a s + e + message, a)."""
+    moduli, batch = params.moduli_at(level), message.shape[:-2]
+    count, shape = math.prod(batch), (*batch, level + 1, params.degree)
+    a = sample_uniform(seed, count, moduli, params.degree).reshape(shape)
+    e = ntt(sample_gaussian(seed, count, moduli, params.degree, params.error_deviation), moduli).reshape(shape)
+    masked = multiply_add(negate(a, moduli), secret[..., : level + 1, :], e, moduli)
+    c0 = add(masked, message, moduli)
+    return jnp.stack([c0, a], axis=-3)
+
+
+@functools.partial(jax.jit, static_argnames=("params", "level"))
+def _decrypt(secret, data, params, level):
+    """c_0 + c_1 s (+ c_2 s^2), by Horner's rule."""
+    moduli = params.moduli_at(level)
+    s = secret[..., : level + 1, :]
+    message = data[..., -1, :, :]
+    for i in range(data.shape[-3] - 2, -1, -1):
+        message = multiply_add(message, s, data[..., i, :, :], moduli)
+    return message

@@ -1,0 +1,174 @@
+"""Key generation: secret, public and evaluation keys, each from a seed of its own.
+
+Secrets are uniform ternary; errors are discrete Gaussian with deviation 3.19: what the security table assumes.
+"""
+
+import functools
+import math
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fhejax import _compat
+from fhejax.parameters import Parameters
+from fhejax.primitives.automorphism import automorphism
+from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
+from fhejax.primitives.ntt import ntt
+from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
+from fhejax.random import Seed, split_seed
+from fhejax.values import EvaluationKeys, PublicKey, SecretKey, SwitchingKey
+
+
+@_compat.x64
+def secret_key(seed: Seed, params: Parameters) -> SecretKey:
+    """Makes a secret key: uniform ternary coefficients.
+
+    Args:
+      seed: `uint32[8]` of its own, from `new_seed` or `split_seed`.
+      params: the parameter set.
+
+    Raises:
+      TypeError: `seed` is not a seed.
+
+    Example:
+      >>> import fhejax as fhe
+      >>> params = fhe.Parameters.for_depth(1)
+      >>> fhe.secret_key(fhe.new_seed(), params)
+      SecretKey(Parameters(N=2^12, ...), data hidden)
+    """
+    seed = split_seed(seed, 1)[0]
+    return SecretKey(_secret(seed, params), params)
+
+
+@_compat.x64
+def public_key(seed: Seed, secret: SecretKey) -> PublicKey:
+    """Makes the key with which anyone can encrypt for the owner of `secret`.
+
+    Args:
+      seed: `uint32[8]` of its own.
+      secret: the secret key.
+
+    Raises:
+      TypeError: `seed` is not a seed, or `secret` not a secret key.
+    """
+    check_secret("public_key", secret)
+    seed = split_seed(seed, 1)[0]
+    return PublicKey(_public(seed, secret.data, secret.params), secret.params)
+
+
+@_compat.x64
+def evaluation_keys(
+    seed: Seed,
+    secret: SecretKey,
+    rotations: Iterable[int] = (),
+    conjugation: bool = False,
+    level: int | None = None,
+) -> EvaluationKeys:
+    """Makes the keys for computing on ciphertexts: relinearisation always, rotations and conjugation as asked.
+
+    Args:
+      seed: `uint32[8]` of its own.
+      secret: the secret key.
+      rotations: steps, any integers; taken modulo N/2. A step of 0 needs no key.
+      conjugation: whether to make the key for `conjugate`.
+      level: the highest level at which the keys will be used; the top if None. Lower levels make smaller keys.
+
+    Raises:
+      TypeError: `seed` is not a seed, `secret` not a secret key, or a rotation not an integer.
+      ValueError: `level` is out of range.
+
+    Source: Han & Ki, "Better Bootstrapping for Approximate Homomorphic Encryption", 2020, section 3.
+    """
+    check_secret("evaluation_keys", secret)
+    params = secret.params
+    level = params.max_level if level is None else level
+    params.moduli_at(level)  # raises for a level out of range
+    elements = {galois_element(params, step) for step in _integers(rotations)} - {1}
+    if conjugation:
+        elements.add(2 * params.degree - 1)
+    seeds = split_seed(seed, 1 + len(elements))
+    relinearization = _square_key(seeds[0], secret.data, params, level)
+    galois = {
+        element: SwitchingKey(_galois_key(child, secret.data, params, level, element), params, level)
+        for child, element in zip(seeds[1:], sorted(elements), strict=True)
+    }
+    return EvaluationKeys(SwitchingKey(relinearization, params, level), galois, params)
+
+
+def galois_element(params: Parameters, step: int) -> int:
+    """The galois element of a rotation: 5^step mod 2N."""
+    return pow(5, step % (params.degree // 2), 2 * params.degree)
+
+
+def check_secret(operation: str, secret: object) -> None:
+    """Refuses anything but a secret key where one is meant.
+
+    Raises:
+      TypeError: it is something else.
+    """
+    if not isinstance(secret, SecretKey):
+        raise TypeError(f"{operation}: got {type(secret).__name__} for the secret key; type fhejax.secret_key(seed, params)")
+
+
+def _integers(rotations: Iterable[int]) -> list[int]:
+    steps = list(rotations)
+    for step in steps:
+        if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
+            raise TypeError(f"evaluation_keys: rotation step {step!r} is not an integer")
+    return [int(step) for step in steps]
+
+
+@functools.partial(jax.jit, static_argnames="params")
+def _secret(seed, params):
+    moduli = params.moduli + params.special_moduli
+    return ntt(sample_ternary(seed, 1, moduli, params.degree)[..., 0, :, :], moduli)
+
+
+@functools.partial(jax.jit, static_argnames="params")
+def _public(seed, secret, params):
+    """(-a s + e, a) modulo q_0..q_L and p_0."""
+    limbs = len(params.moduli) + 1
+    moduli = params.moduli + params.special_moduli[:1]
+    a = sample_uniform(seed, 1, moduli, params.degree)[..., 0, :, :]
+    e = ntt(sample_gaussian(seed, 1, moduli, params.degree, params.error_deviation)[..., 0, :, :], moduli)
+    b = multiply_add(negate(a, moduli), secret[..., :limbs, :], e, moduli)
+    return jnp.stack([b, a], axis=-3)
+
+
+@functools.partial(jax.jit, static_argnames=("params", "level"))
+def _square_key(seed, secret, params, level):
+    square = multiply(secret, secret, params.moduli + params.special_moduli)
+    return _switching_key(seed, square, secret, params, level)
+
+
+@functools.partial(jax.jit, static_argnames=("params", "level", "element"))
+def _galois_key(seed, secret, params, level, element):
+    """From s to phi^-1(s): the automorphism itself comes after the key switch."""
+    target = automorphism(secret, pow(element, -1, 2 * params.degree))
+    return _switching_key(seed, secret, target, params, level)
+
+
+@functools.partial(jax.jit, static_argnames=("params", "level"))
+def _switching_key(seed, source, target, params, level):
+    """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_level and the special primes."""
+    moduli, special = params.moduli_at(level), params.special_moduli
+    digits = params.digit_moduli(level)
+    source, target = (
+        jnp.concatenate([s[..., : level + 1, :], s[..., len(params.moduli) :, :]], axis=-2)[..., None, :, :]
+        for s in (source, target)
+    )
+    basis = moduli + special
+    a = sample_uniform(seed, len(digits), basis, params.degree)
+    e = ntt(sample_gaussian(seed, len(digits), basis, params.degree, params.error_deviation), basis)
+    message = multiply_scalar(source, jnp.asarray(_gadget(digits, special)), basis)
+    b = add(multiply_add(negate(a, basis), target, e, basis), message, basis)
+    return jnp.stack([b, a], axis=-3)
+
+
+def _gadget(digits: tuple[tuple[int, ...], ...], special: tuple[int, ...]) -> np.ndarray:
+    """P g_i modulo every prime, `uint64[digits, limbs]`: P modulo the primes of digit i, 0 modulo the others."""
+    product = math.prod(special)
+    rows = [[product % q if i == j else 0 for j, digit in enumerate(digits) for q in digit] for i in range(len(digits))]
+    return np.array([row + [0] * len(special) for row in rows], np.uint64)

@@ -1,0 +1,97 @@
+"""Loads the compiled kernels, and says what is loaded and why something is not.
+
+A handler built with newer XLA FFI headers than the jaxlib it meets does not fail alone: JAX can then start no
+backend at all. So the versions are compared first, and nothing is registered unless they fit; without kernels
+every operation still runs, by its pure-JAX reference.
+"""
+
+import contextlib
+import functools
+import importlib
+import importlib.metadata
+import types
+from collections.abc import Iterator
+
+import jax
+
+from fhejax import _compat
+
+LOWERINGS = ("native", "composed", "reference")
+
+
+@contextlib.contextmanager
+def lowering(kind: str) -> Iterator[None]:
+    """Chooses how operations are lowered while the context is open.
+
+    The choice is part of the trace: a jitted function is traced again under another choice, never served from
+    the wrong one. All three give the same bits.
+
+    Args:
+      kind: "native" (one fused kernel an operation; the default), "composed" (whole operations made of smaller
+        kernels) or "reference" (pure JAX, no kernel of ours).
+
+    Raises:
+      ValueError: `kind` is none of them.
+
+    Example:
+      >>> import fhejax as fhe
+      >>> with fhe.lowering("reference"):
+      ...     pass
+    """
+    if kind not in LOWERINGS:
+        raise ValueError(f"lowering: got {kind!r}; choose one of {', '.join(map(repr, LOWERINGS))}")
+    with _compat.lowering_context(kind):
+        yield
+
+
+def current_lowering() -> str:
+    """The lowering that a primitive bound now will have."""
+    return _compat.lowering_context.value or "native"
+
+
+@functools.cache
+def cpu_extension() -> types.ModuleType | None:
+    """The CPU kernels, registered with XLA at the first call; None when they cannot be used."""
+    return _load_cpu()[0]
+
+
+def show_config() -> None:
+    """Prints versions, instruction sets and which lowerings are loaded, with the reason when one is not.
+
+    Example:
+      >>> import fhejax as fhe
+      >>> fhe.show_config()  # doctest: +ELLIPSIS
+      fhejax ...
+    """
+    extension, reason = _load_cpu()
+    print(f"fhejax {importlib.metadata.version('fhejax')}, jax {jax.__version__}")
+    print("lowering reference: loaded (pure JAX, every platform)")
+    if extension is None:
+        print(f"lowering native, cpu: not loaded: {reason}")
+    else:
+        built = ".".join(map(str, extension.XLA_FFI_API))
+        offered = ", ".join(extension.instruction_sets())
+        print(f"lowering native, cpu: loaded (XLA FFI {built}; instruction set {extension.instruction_set()}")
+        print(f"  of {offered}; set FHEJAX_INSTRUCTION_SET before the first use to choose)")
+    print("lowering native, cuda: not loaded: this version has no CUDA kernels")
+
+
+@functools.cache
+def _load_cpu() -> tuple[types.ModuleType | None, str]:
+    try:
+        extension = importlib.import_module("fhejax._cpu")
+        _check_version(tuple(extension.XLA_FFI_API), _compat.runtime_ffi_version())
+    except ImportError as error:
+        return None, str(error)
+    for name, capsule in extension.registrations().items():
+        _compat.register_handler(name, capsule, platform="cpu")
+    return extension, ""
+
+
+def _check_version(built: tuple[int, ...], runtime: tuple[int, ...]) -> None:
+    """Refuses kernels built for a newer XLA FFI than the installed jaxlib provides."""
+    if built[0] != runtime[0] or built > runtime:
+        raise ImportError(
+            f"fhejax was built for XLA FFI {'.'.join(map(str, built))} but jaxlib {jax.lib.__version__} provides "
+            f"{'.'.join(map(str, runtime))}; type: pip install --upgrade jax jaxlib  (or reinstall fhejax from source)"
+        )

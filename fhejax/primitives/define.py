@@ -1,0 +1,132 @@
+"""How a primitive is made: abstract evaluation, three lowerings, and batching by leading axes.
+
+Every operand has `batch axes` in front of its own. Within one call all operands have equally many of them, and
+each is of the common size or 1, as in NumPy's broadcasting; `align_batch` brings arrays into that form. `vmap`
+then only adds a leading axis.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fhejax import _compat, native
+
+Attributes = Callable[..., Mapping[str, Any]]
+
+
+def define_primitive(
+    name: str,
+    *,
+    abstract: Callable,
+    reference: Callable | None = None,
+    composition: Callable | None = None,
+    handler: str | None = None,
+    attributes: Attributes | None = None,
+    multiple_results: bool = False,
+) -> Callable:
+    """Makes a primitive and returns the function that binds it, `bind(*arrays, **parameters)`.
+
+    Args:
+      name: what it is called in a jaxpr, after `fhejax_`.
+      abstract: `(*avals, **parameters) -> aval`, refuses what does not fit, in words for the user.
+      reference: the same in pure JAX: its meaning, and its lowering wherever there is no kernel.
+      composition: for a whole operation, in place of `reference`: the same made of smaller primitives.
+      handler: the FFI target that returns the same bits on the CPU.
+      attributes: `(**parameters) -> dict`, the handler's attributes; the parameters themselves if None.
+      multiple_results: whether `abstract` and `reference` return a list.
+    """
+    primitive = _compat.make_primitive(
+        f"fhejax_{name}", lambda *avals, lowering, **parameters: abstract(*avals, **parameters), multiple_results
+    )
+
+    meaning = composition or reference
+    assert meaning is not None, f"{name} has no reference"
+
+    def as_jax(*arrays, lowering, **parameters):
+        with _compat.lowering_context("composed" if lowering == "composed" else "reference"):
+            return meaning(*arrays, **parameters)
+
+    by_jax = _compat.lower_function(as_jax, multiple_results)
+    _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, by_jax))
+    if handler is not None:
+        by_kernel = functools.partial(_lower_on_cpu, _compat.lower_handler(handler), by_jax, attributes, composition)
+        _compat.register_lowering(primitive, by_kernel, platform="cpu")
+    _compat.register_batching(primitive, functools.partial(_batch, primitive))
+
+    def bind(*arrays, **parameters):
+        return primitive.bind(*arrays, lowering=native.current_lowering(), **parameters)
+
+    return bind
+
+
+def _lower_without_kernels(by_jax, context, *operands, lowering, **parameters):
+    return by_jax(context, *operands, lowering="reference", **parameters)
+
+
+def _lower_on_cpu(by_handler, by_jax, attributes, composition, context, *operands, lowering, **parameters):
+    composed = lowering == "composed" and composition is not None
+    if composed or lowering == "reference" or native.cpu_extension() is None:
+        return by_jax(context, *operands, lowering=lowering, **parameters)
+    return by_handler(context, *operands, **(attributes(**parameters) if attributes else parameters))
+
+
+def _batch(primitive, arguments, axes, **parameters):
+    size = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
+    moved = [_compat.axis_to_front(x, axis, size) for x, axis in zip(arguments, axes, strict=True)]
+    results = primitive.bind(*moved, **parameters)
+    return results, ([0] * len(results) if primitive.multiple_results else 0)
+
+
+def align_batch(*operands: tuple[jax.Array, int]) -> list[jax.Array]:
+    """Gives all arrays the same number of batch axes, by leading axes of one.
+
+    Args:
+      *operands: pairs of an array and the number of axes that are its own, behind the batch axes.
+    """
+    batch = max(x.ndim - own for x, own in operands)
+    return [jnp.reshape(x, (1,) * (batch - (x.ndim - own)) + x.shape) for x, own in operands]
+
+
+def batch_shape(name: str, *operands: tuple[Any, int]) -> tuple[int, ...]:
+    """The common batch shape of aligned operands.
+
+    Raises:
+      ValueError: the batch axes do not broadcast.
+    """
+    shapes = [x.shape[: x.ndim - own] for x, own in operands]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{name}: batch shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+
+
+def check_residues(name: str, x: Any, moduli: tuple[int, ...], axes: str = "*batch, limbs, N") -> None:
+    """Refuses anything but `uint64[..., limbs, N]` with one limb for each of `moduli`.
+
+    Raises:
+      TypeError: not `uint64`.
+      ValueError: another number of limbs.
+    """
+    if x.dtype != np.uint64:
+        raise TypeError(
+            f"{name}: residues are uint64, got {x.dtype}. An array made by NumPy or changed by arithmetic while "
+            "jax_enable_x64 is off is cut to 32 bits; use fhejax.encode, fhejax.load and the operations of fhejax"
+        )
+    own = axes.count(",") + (0 if axes.startswith("*") else 1)
+    if x.ndim < own or x.shape[-2] != len(moduli):
+        raise ValueError(f"{name}: got shape {x.shape} for {len(moduli)} moduli; need ({axes}) with {len(moduli)} limbs")
+
+
+def modulus_attributes(**parameters: Any) -> dict[str, Any]:
+    """The parameters as FFI attributes: tuples of moduli become `uint64` arrays, other integers `int64`."""
+    return {name: _attribute(value) for name, value in parameters.items()}
+
+
+def _attribute(value):
+    if isinstance(value, tuple):
+        return np.array(value, np.uint64)
+    return np.int64(value) if isinstance(value, int) else value

@@ -1,0 +1,236 @@
+"""Hybrid key switching: a polynomial times a key, by digits, with special primes.
+
+The primes q_0..q_l are grouped into digits of `digit_size` primes with products Q_i. A key holds, for each digit,
+an encryption of P g_i s' where g_i = 1 modulo the primes of digit i and 0 modulo the others. Then
+sum_i [c]_{Q_i} key_i encrypts P c s', and ModDown divides by P and with it the noise.
+
+A key may be longer than the polynomial: for a lower level, the limbs q_0..q_l and the special primes of its first
+digits are used.
+
+Source: Han & Ki, "Better Bootstrapping for Approximate Homomorphic Encryption", 2020, section 3; hoisting: Halevi &
+Shoup, "Faster Homomorphic Linear Transformations in HElib", 2018, section 5.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, UInt64
+
+from fhejax import _compat
+from fhejax.primitives.automorphism import automorphism
+from fhejax.primitives.basis import convert_basis, mod_down
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.modular import Residues, add, multiply, multiply_add
+from fhejax.primitives.ntt import inverse_ntt, ntt
+
+KeyArray = UInt64[Array, "... digits 2 key_limbs N"]
+Pair = UInt64[Array, "... 2 limbs_out N"]
+
+
+def mod_up(x: Residues, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int) -> Array:
+    """The digits of a polynomial, each modulo all primes, in NTT form.
+
+    Args:
+      x: `uint64[*batch, len(moduli), N]` in NTT form.
+      moduli: q_0..q_l.
+      special: p_0..p_(k-1).
+      digit_size: primes a digit.
+
+    Returns:
+      `uint64[*batch, digits, len(moduli) + len(special), N]`: [x]_{Q_i} centred, for each digit i.
+    """
+    coefficients = inverse_ntt(x, moduli)
+    digits = []
+    for first in range(0, len(moduli), digit_size):
+        own = slice(first, min(first + digit_size, len(moduli)))
+        others = moduli[: own.start] + moduli[own.stop :] + special
+        raised = ntt(convert_basis(coefficients[..., own, :], moduli[own], others), others)
+        parts = [raised[..., : own.start, :], x[..., own, :], raised[..., own.start :, :]]
+        digits.append(jnp.concatenate(parts, axis=-2))
+    return jnp.stack(digits, axis=-3)
+
+
+def inner_product(digits: Array, key: KeyArray, moduli: tuple[int, ...]) -> Pair:
+    """sum_i digits_i key_i for both halves of a key.
+
+    Args:
+      digits: `uint64[*batch, digits, limbs, N]`.
+      key: `uint64[*batch, digits, 2, limbs, N]`.
+      moduli: one prime a limb.
+
+    Returns:
+      `uint64[*batch, 2, limbs, N]`.
+    """
+    return _inner_product(*align_batch((digits, 3), (key, 4)), moduli=moduli)
+
+
+def gadget_product(
+    x: Residues, key: KeyArray, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
+) -> Pair:
+    """The switched polynomial still times P: ModUp and the inner product with the key, without ModDown.
+
+    Args:
+      x: `uint64[*batch, len(moduli), N]` in NTT form.
+      key: `uint64[*batch, digits, 2, limbs(QP), N]`, of this level or a higher one.
+      moduli: q_0..q_l.
+      special: p_0..p_(k-1).
+      digit_size: primes a digit, as when the key was made.
+
+    Returns:
+      `uint64[*batch, 2, len(moduli) + len(special), N]`.
+
+    Raises:
+      TypeError: an operand is not `uint64`.
+      ValueError: limbs, digits or ring degrees do not fit.
+    """
+    x, key = align_batch((x, 2), (key, 4))
+    return _gadget_product(x, key, moduli=moduli, special=special, digit_size=digit_size)
+
+
+def key_switch(x: Residues, key: KeyArray, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int) -> Pair:
+    """The pair (u0, u1) with u0 + u1 s = x s' + noise, for a key that switches from s' to s.
+
+    Arguments and errors as for `gadget_product`.
+
+    Returns:
+      `uint64[*batch, 2, len(moduli), N]`.
+    """
+    x, key = align_batch((x, 2), (key, 4))
+    return _key_switch(x, key, moduli=moduli, special=special, digit_size=digit_size)
+
+
+def hoisted_rotations(
+    ciphertext: UInt64[Array, "... 2 limbs N"],
+    keys: Sequence[KeyArray],
+    elements: tuple[int, ...],
+    moduli: tuple[int, ...],
+    special: tuple[int, ...],
+    digit_size: int,
+) -> list[Pair]:
+    """Several automorphisms of one ciphertext, with ModUp done once.
+
+    The key for an element g switches from s to phi_g^-1(s); the automorphism comes last, so that a rotation alone
+    and the same rotation among others have the same bits.
+
+    Args:
+      ciphertext: `uint64[*batch, 2, len(moduli), N]` in NTT form.
+      keys: one `uint64[*batch, digits, 2, limbs(QP), N]` for each element.
+      elements: galois elements.
+      moduli, special, digit_size: as for `gadget_product`.
+
+    Returns:
+      One array like `ciphertext` for each element.
+    """
+    aligned = align_batch((ciphertext, 3), *((key, 4) for key in keys))
+    parameters = {"moduli": moduli, "special": special, "digit_size": digit_size}
+    return _hoisted_rotations(*aligned, elements=elements, **parameters)
+
+
+def _trim_key(key, moduli, special, digit_size):
+    """The part of a key that a polynomial with these moduli needs."""
+    limbs, digits = len(moduli), -(-len(moduli) // digit_size)
+    key = key[..., :digits, :, :, :]
+    return jnp.concatenate([key[..., :limbs, :], key[..., key.shape[-2] - len(special) :, :]], axis=-2)
+
+
+def _compose_gadget_product(x, key, *, moduli, special, digit_size):
+    digits = mod_up(x, moduli, special, digit_size)
+    return inner_product(digits, _trim_key(key, moduli, special, digit_size), moduli + special)
+
+
+def _compose_key_switch(x, key, *, moduli, special, digit_size):
+    return mod_down(gadget_product(x, key, moduli, special, digit_size), moduli, special)
+
+
+def _compose_hoisted_rotations(ciphertext, *keys, elements, moduli, special, digit_size):
+    digits = mod_up(ciphertext[..., 1, :, :], moduli, special, digit_size)
+    results = []
+    for key, element in zip(keys, elements, strict=True):
+        product = inner_product(digits, _trim_key(key, moduli, special, digit_size), moduli + special)
+        u = mod_down(product, moduli, special)
+        c0 = add(u[..., 0, :, :], ciphertext[..., 0, :, :], moduli)
+        results.append(automorphism(jnp.stack([c0, u[..., 1, :, :]], axis=-3), element))
+    return results
+
+
+def _reference_inner_product(digits, key, *, moduli):
+    pairs = (digits[..., None, :, :], key)
+    terms = [(pairs[0][..., i, :, :, :], pairs[1][..., i, :, :, :]) for i in range(key.shape[-4])]
+    total = multiply(*terms[0], moduli)
+    for a, b in terms[1:]:
+        total = multiply_add(a, b, total, moduli)
+    return total
+
+
+def _abstract_inner_product(digits, key, *, moduli):
+    check_residues("inner_product", digits, moduli, "*batch, digits, limbs, N")
+    check_residues("inner_product", key, moduli, "*batch, digits, 2, limbs, N")
+    if digits.shape[-3] != key.shape[-4] or key.shape[-3] != 2 or digits.shape[-1] != key.shape[-1]:
+        raise ValueError(f"inner_product: digits {digits.shape} do not fit the key {key.shape}")
+    batch = batch_shape("inner_product", (digits, 3), (key, 4))
+    return _compat.like((digits, key), (*batch, 2, *digits.shape[-2:]), np.uint64, len(batch))
+
+
+def _check_key(name, x, key, moduli, special, digit_size):
+    check_residues(name, x, moduli)
+    if key.dtype != np.uint64:
+        raise TypeError(f"{name}: the key is {key.dtype}, not uint64; make keys with fhejax.evaluation_keys")
+    digits, limbs = -(-len(moduli) // digit_size), len(moduli) + len(special)
+    fits = key.ndim >= 4 and key.shape[-4] >= digits and key.shape[-3] == 2 and key.shape[-2] >= limbs
+    if not fits or key.shape[-1] != x.shape[-1]:
+        raise ValueError(
+            f"{name}: a key of shape {key.shape} does not fit a polynomial of shape {x.shape}: it needs "
+            f"(*batch, at least {digits} digits, 2, at least {limbs} limbs, {x.shape[-1]})"
+        )
+
+
+def _abstract_switch(name, limbs_out):
+    def abstract(x, key, *, moduli, special, digit_size):
+        _check_key(name, x, key, moduli, special, digit_size)
+        batch = batch_shape(name, (x, 2), (key, 4))
+        shape = (*batch, 2, limbs_out(moduli, special), x.shape[-1])
+        return _compat.like((x, key), shape, np.uint64, len(batch))
+
+    return abstract
+
+
+def _abstract_rotations(ciphertext, *keys, elements, moduli, special, digit_size):
+    for key in keys:
+        _check_key("hoisted_rotations", ciphertext, key, moduli, special, digit_size)
+    if len(keys) != len(elements) or not keys:
+        raise ValueError(f"hoisted_rotations: {len(keys)} keys for {len(elements)} elements")
+    batch = batch_shape("hoisted_rotations", (ciphertext, 3), *((key, 4) for key in keys))
+    shape = (*batch, *ciphertext.shape[-3:])
+    return [_compat.like((ciphertext, *keys), shape, np.uint64, len(batch)) for _ in elements]
+
+
+_inner_product = define_primitive(
+    "inner_product",
+    abstract=_abstract_inner_product,
+    reference=_reference_inner_product,
+    handler="fhejax_inner_product_v1",
+    attributes=modulus_attributes,
+)
+_gadget_product = define_primitive(
+    "gadget_product",
+    abstract=_abstract_switch("gadget_product", lambda moduli, special: len(moduli) + len(special)),
+    composition=_compose_gadget_product,
+    handler="fhejax_gadget_product_v1",
+    attributes=modulus_attributes,
+)
+_key_switch = define_primitive(
+    "key_switch",
+    abstract=_abstract_switch("key_switch", lambda moduli, special: len(moduli)),
+    composition=_compose_key_switch,
+    handler="fhejax_key_switch_v1",
+    attributes=modulus_attributes,
+)
+_hoisted_rotations = define_primitive(
+    "hoisted_rotations",
+    abstract=_abstract_rotations,
+    composition=_compose_hoisted_rotations,
+    handler="fhejax_hoisted_rotations_v1",
+    attributes=modulus_attributes,
+    multiple_results=True,
+)

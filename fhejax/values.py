@@ -1,0 +1,253 @@
+"""What programs hold: plaintexts, ciphertexts and keys, as pytrees whose static metadata is their type.
+
+A type is a level: two ciphertexts of one parameter set, level, packing and kind have equal types, whatever route
+led there, so `jax.lax.scan`, `jax.lax.cond` and the jit cache treat them alike.
+
+Do no arithmetic on `.data`: with `jax_enable_x64` off, JAX cuts the result to 32 bits. The operations of fhejax
+refuse an array to which that has happened.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from fhejax.parameters import Parameters
+
+# An array in use; JAX also builds these values around tracers, shapes and None.
+Data = Any
+
+# Filled by fhejax.ops, so that imports run one way.
+operators: dict[str, Callable[..., Any]] = {}
+
+
+def _static() -> Any:
+    return field(metadata={"static": True})
+
+
+class _Arithmetic:
+    """Operators for ciphertexts: what fhejax.ops does, in the usual signs."""
+
+    __slots__ = ()
+
+    # NumPy would otherwise take `array * ciphertext` apart into an array of objects.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> "Ciphertext":
+        return operators["add"](self, other)
+
+    def __radd__(self, other: Any) -> "Ciphertext":
+        return operators["add"](self, other)
+
+    def __sub__(self, other: Any) -> "Ciphertext":
+        return operators["subtract"](self, other)
+
+    def __rsub__(self, other: Any) -> "Ciphertext":
+        return operators["add"](operators["negate"](self), other)
+
+    def __neg__(self) -> "Ciphertext":
+        return operators["negate"](self)
+
+    def __mul__(self, other: Any) -> "Ciphertext":
+        return operators["product"](self, other)
+
+    def __rmul__(self, other: Any) -> "Ciphertext":
+        return operators["product"](self, other)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, repr=False)
+class Plaintext:
+    """Encoded slots, not encrypted.
+
+    Attributes:
+      data: `uint64[*batch, level + 1, N]`, NTT form.
+      params: the parameter set.
+      level: the index of its last prime.
+      scale: what the slots were multiplied by.
+      slots: how many values it holds.
+      real: whether the values are known to be real.
+    """
+
+    data: Data
+    params: Parameters = _static()
+    level: int = _static()
+    scale: float = _static()
+    slots: int = _static()
+    real: bool = _static()
+
+    def __repr__(self) -> str:
+        return _describe("Plaintext", self, own_axes=2)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, repr=False)
+class Ciphertext(_Arithmetic):
+    """Encrypted slots.
+
+    `x + y`, `x - y`, `-x` work with ciphertexts, plaintexts, arrays and numbers, on any levels. `x * y` with an array
+    or a number is `fhejax.multiply_plain`; with a ciphertext it is the raw product, for programs that postpone
+    relinearisation and rescaling (`fhejax.multiply` does all three).
+
+    Attributes:
+      data: `uint64[*batch, 2 or 3, level + 1, N]`, NTT form; three components before relinearisation.
+      params: the parameter set.
+      level: the index of its last prime: how many multiplications in a row are left.
+      scale: what the slots are multiplied by; `params.scale_at(level)` except between a raw product and its rescale.
+      slots: how many values it holds.
+      real: whether the values are known to be real, as if it were their dtype.
+    """
+
+    data: Data
+    params: Parameters = _static()
+    level: int = _static()
+    scale: float = _static()
+    slots: int = _static()
+    real: bool = _static()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch shape: one ciphertext each."""
+        return tuple(self.data.shape[:-3])
+
+    @property
+    def components(self) -> int:
+        """2, or 3 for a product before relinearisation."""
+        return self.data.shape[-3]
+
+    def __repr__(self) -> str:
+        return _describe("Ciphertext", self, own_axes=3)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretKey:
+    """The key that decrypts. It is not printed and not pickled; save it with `fhejax.save(..., allow_secret=True)`.
+
+    Attributes:
+      data: `uint64[*batch, limbs(QP), N]`, NTT form.
+      params: the parameter set.
+    """
+
+    data: Data
+    params: Parameters = _static()
+
+    def __repr__(self) -> str:
+        return f"SecretKey({self.params!r}, data hidden)"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a SecretKey is not pickled or copied; type fhejax.save(path, secret_key, allow_secret=True)")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, repr=False)
+class PublicKey:
+    """The key that encrypts.
+
+    Attributes:
+      data: `uint64[*batch, 2, L + 2, N]`, NTT form, modulo q_0..q_L and the first special prime.
+      params: the parameter set.
+    """
+
+    data: Data
+    params: Parameters = _static()
+
+    def __repr__(self) -> str:
+        return f"PublicKey({self.params!r}, {_batch(self.data, 3)}{_size(self.data)})"
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, repr=False)
+class SwitchingKey:
+    """A key that carries ciphertexts from one secret to another, up to a level.
+
+    Attributes:
+      data: `uint64[*batch, digits, 2, level + 1 + special primes, N]`, NTT form.
+      params: the parameter set.
+      level: the highest level of the ciphertexts that it switches.
+    """
+
+    data: Data
+    params: Parameters = _static()
+    level: int = _static()
+
+    def __repr__(self) -> str:
+        return f"SwitchingKey(level={self.level}, {_batch(self.data, 4)}{_size(self.data)})"
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, repr=False)
+class EvaluationKeys:
+    """The keys that operations on ciphertexts need: public, and of no use for decrypting.
+
+    Attributes:
+      relinearization: for products of ciphertexts; None if it was not made.
+      galois: for rotations and conjugation, by galois element (5^k mod 2N, and 2N - 1).
+      params: the parameter set.
+    """
+
+    relinearization: SwitchingKey | None
+    galois: dict[int, SwitchingKey]
+    params: Parameters = _static()
+
+    @property
+    def rotations(self) -> tuple[int, ...]:
+        """The rotation steps that have a key of their own, in [0, N/2)."""
+        steps = galois_steps(self.params.degree)
+        return tuple(sorted(steps[g] for g in self.galois if g in steps))
+
+    @property
+    def conjugation(self) -> bool:
+        """Whether there is a key for conjugation."""
+        return 2 * self.params.degree - 1 in self.galois
+
+    def __repr__(self) -> str:
+        kinds = ["relinearization"] * (self.relinearization is not None) + ["conjugation"] * self.conjugation
+        leaves = jax.tree.leaves(self)
+        size = sum(getattr(leaf, "nbytes", 0) for leaf in leaves)
+        return f"EvaluationKeys({', '.join(kinds)}, rotations={self.rotations}, {_megabytes(size)})"
+
+
+_STEPS: dict[int, dict[int, int]] = {}
+
+
+def galois_steps(degree: int) -> dict[int, int]:
+    """Rotation step by galois element: 5^k mod 2N -> k, for k < N/2."""
+    if degree not in _STEPS:
+        element, steps = 1, {}
+        for k in range(degree // 2):
+            steps[element] = k
+            element = 5 * element % (2 * degree)
+        _STEPS[degree] = steps
+    return _STEPS[degree]
+
+
+def _describe(name: str, value: Any, own_axes: int) -> str:
+    scale = f"2^{math.log2(value.scale):.2f}" if value.scale > 0 else str(value.scale)
+    kind = "real" if value.real else "complex"
+    parts = [f"level={value.level}", f"scale={scale}", f"slots={value.slots} {kind}"]
+    shape = getattr(value.data, "shape", None)
+    if shape is not None:
+        parts.append(f"shape={tuple(shape[:-own_axes])}")
+    if own_axes == 3 and shape is not None and shape[-3:-2] == (3,):
+        parts.append("3 components")
+    return f"{name}({', '.join(parts)}, N=2^{value.params.log_degree}, {_size(value.data)})"
+
+
+def _batch(data: Any, own_axes: int) -> str:
+    shape = tuple(getattr(data, "shape", ()))[:-own_axes]
+    return f"shape={shape}, " if shape else ""
+
+
+def _size(data: Any) -> str:
+    shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
+    if shape is None or dtype is None:
+        return f"data={type(data).__name__}"
+    return _megabytes(math.prod(shape) * np.dtype(dtype).itemsize)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"

@@ -1,0 +1,140 @@
+"""The key switch against its identity in big integers; fused, composed and reference bit for bit."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from residues import centred, chain, compose, negacyclic_product, on_device, random_residues, spread
+
+import fhejax as fhe
+from fhejax.primitives import modular
+from fhejax.primitives.key_switch import gadget_product, hoisted_rotations, key_switch, mod_up
+from fhejax.primitives.ntt import inverse_ntt, ntt
+
+N = 32
+MODULI, SPECIAL, DIGIT_SIZE = chain(N, (45, 40, 41, 39, 42, 50, 51))[:5], chain(N, (45, 40, 41, 39, 42, 50, 51))[5:], 2
+BASIS = MODULI + SPECIAL
+BOTH = ["composed", "reference"]
+
+
+def random_key(seed, moduli=BASIS):
+    return random_residues(seed, moduli, N, (-(-len(MODULI) // DIGIT_SIZE), 2))
+
+
+def errorless_key(secret, source):
+    """A key without noise, in Python integers, from `source` to `secret` (both small integer polynomials)."""
+    rng = np.random.default_rng(5)
+    product, special = math.prod(MODULI), math.prod(SPECIAL)
+    rows = []
+    for first in range(0, len(MODULI), DIGIT_SIZE):
+        digit = math.prod(MODULI[first : first + DIGIT_SIZE])
+        gadget = special * (product // digit) * pow(product // digit, -1, digit)
+        halves = []
+        for q in BASIS:
+            a = [int(v) for v in rng.integers(0, q, N, dtype=np.uint64)]
+            b = [(gadget * g - m) % q for g, m in zip(source, negacyclic_product(a, secret, q), strict=True)]
+            halves.append((b, a))
+        rows.append([[h[k] for h in halves] for k in range(2)])
+    return ntt(on_device(np.array(rows, np.uint64)), BASIS)
+
+
+@pytest.mark.parametrize("level", [4, 3, 2, 0])
+def test_digits_are_centred_residues(level):
+    moduli = MODULI[: level + 1]
+    x = random_residues(0, moduli, N)
+    raised = np.asarray(inverse_ntt(mod_up(ntt(x, moduli), moduli, SPECIAL, DIGIT_SIZE), moduli + SPECIAL))
+    for i, first in enumerate(range(0, len(moduli), DIGIT_SIZE)):
+        own = moduli[first : first + DIGIT_SIZE]
+        product = math.prod(own)
+        digits = [centred(v, product) for v in compose(np.asarray(x)[first : first + DIGIT_SIZE], own)]
+        assert np.array_equal(raised[i], spread(digits, moduli + SPECIAL))
+
+
+@pytest.mark.parametrize("level", [4, 3, 1, 0])
+def test_identity(level):
+    """u0 + u1 s = c s' up to the rounding of ModDown: half for u0, half times ||s||_1 for u1."""
+    rng = np.random.default_rng(1)
+    secret, source = (rng.integers(-1, 2, N).tolist() for _ in range(2))
+    key, moduli = errorless_key(secret, source), MODULI[: level + 1]
+    c = random_residues(3, moduli, N)
+    u = np.asarray(inverse_ntt(key_switch(ntt(c, moduli), key, moduli, SPECIAL, DIGIT_SIZE), moduli))
+    modulus = math.prod(moduli)
+    u0, u1 = (compose(half, moduli) for half in u)
+    got = [a + b for a, b in zip(u0, negacyclic_product(u1, secret, modulus), strict=True)]
+    expected = negacyclic_product(compose(np.asarray(c), moduli), source, modulus)
+    bound = (1 + sum(map(abs, secret))) / 2 + 1
+    assert max(abs(centred(a - b, modulus)) for a, b in zip(got, expected, strict=True)) <= bound
+
+
+@pytest.mark.parametrize("lowering", BOTH)
+@pytest.mark.parametrize("level", [4, 2, 0])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
+def test_lowerings_agree(lowering, level, batch):
+    moduli = MODULI[: level + 1]
+    x, key = random_residues(0, moduli, N, batch), random_key(1)
+    for function in (key_switch, gadget_product):
+        native = function(x, key, moduli, SPECIAL, DIGIT_SIZE)
+        with fhe.lowering(lowering):
+            np.testing.assert_array_equal(native, function(x, key, moduli, SPECIAL, DIGIT_SIZE))
+
+
+@pytest.mark.parametrize("lowering", BOTH)
+def test_hoisted_rotations_agree(lowering):
+    x, keys, elements = random_residues(0, MODULI, N, (2, 2)), [random_key(i) for i in (1, 2, 3)], (5, 25, 63)
+    native = hoisted_rotations(x, keys, elements, MODULI, SPECIAL, DIGIT_SIZE)
+    with fhe.lowering(lowering):
+        other = hoisted_rotations(x, keys, elements, MODULI, SPECIAL, DIGIT_SIZE)
+    for a, b in zip(native, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_hoisted_equals_single():
+    x, keys, elements = random_residues(0, MODULI, N, (2,)), [random_key(i) for i in (1, 2)], (5, 63)
+    together = hoisted_rotations(x, keys, elements, MODULI, SPECIAL, DIGIT_SIZE)
+    for result, key, element in zip(together, keys, elements, strict=True):
+        (alone,) = hoisted_rotations(x, [key], (element,), MODULI, SPECIAL, DIGIT_SIZE)
+        np.testing.assert_array_equal(result, alone)
+
+
+def test_a_key_for_each_entry():
+    """vmap over ciphertexts and keys, with a batch inside that shares the entry's key."""
+    x, keys = random_residues(0, MODULI, N, (3, 2)), [random_key(i) for i in range(3)]
+    switch = lambda a, k: key_switch(a, k, MODULI, SPECIAL, DIGIT_SIZE)
+    stacked = on_device(np.stack([np.asarray(k) for k in keys]))
+    mapped = jax.vmap(switch)(x, stacked)
+    for entry in range(3):
+        np.testing.assert_array_equal(mapped[entry], switch(x[entry], keys[entry]))
+    many_keys = jax.vmap(switch, in_axes=(None, 0))(x[0], stacked)
+    np.testing.assert_array_equal(many_keys[2], switch(x[0], keys[2]))
+
+
+def test_more_terms_than_an_accumulator_holds():
+    """61-bit residues at their largest, with more digits than fit into one 128-bit sum."""
+    n, terms = 8, 130
+    (q,) = chain(n, (61,))
+    digits = on_device(np.full((terms, 1, n), q - 1, np.uint64))
+    key = on_device(np.full((terms, 2, 1, n), q - 1, np.uint64))
+    from fhejax.primitives.key_switch import inner_product
+
+    got = np.asarray(inner_product(digits, key, (q,)))
+    assert np.all(got == terms % q)
+    with fhe.lowering("reference"):
+        np.testing.assert_array_equal(got, inner_product(digits, key, (q,)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "says"),
+    [
+        (lambda k: k.astype("uint32"), TypeError, "not uint64"),
+        (lambda k: k[:1], ValueError, "at least 3 digits"),
+        (lambda k: k[..., :4, :], ValueError, "at least 7 limbs"),
+        (lambda k: k[..., :16], ValueError, "32)"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_refuses_keys_that_do_not_fit(spoil, error, says):
+    x = modular.negate(random_residues(0, MODULI, N), MODULI)
+    with pytest.raises(error) as caught:
+        jax.eval_shape(lambda a, k: key_switch(a, k, MODULI, SPECIAL, DIGIT_SIZE), x, spoil(random_key(1)))
+    assert says in str(caught.value)
