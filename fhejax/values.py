@@ -8,7 +8,7 @@ refuse an array to which that has happened.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -178,7 +178,6 @@ class SwitchingKey:
         return f"SwitchingKey(level={self.level}, {_batch(self.data, 4)}{_size(self.data)})"
 
 
-@jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False)
 class EvaluationKeys:
     """The keys that operations on ciphertexts need: public, and of no use for decrypting.
@@ -191,7 +190,7 @@ class EvaluationKeys:
 
     relinearization: SwitchingKey | None
     galois: dict[int, SwitchingKey]
-    params: Parameters = _static()
+    params: Parameters
 
     @property
     def rotations(self) -> tuple[int, ...]:
@@ -210,6 +209,27 @@ class EvaluationKeys:
         size = sum(getattr(leaf, "nbytes", 0) for leaf in leaves)
         return f"EvaluationKeys({', '.join(kinds)}, rotations={self.rotations}, {_megabytes(size)})"
 
+
+def _flatten_keys(keys: EvaluationKeys) -> tuple[tuple[Any, ...], tuple[Parameters, tuple[int, ...]]]:
+    elements = tuple(sorted(keys.galois))
+    return (keys.relinearization, *(keys.galois[g] for g in elements)), (keys.params, elements)
+
+
+def _flatten_keys_with_paths(keys: EvaluationKeys) -> tuple[Any, Any]:
+    children, metadata = _flatten_keys(keys)
+    names = [f"galois[{element}]" for element in metadata[1]]
+    paths = [jax.tree_util.GetAttrKey("relinearization"), *map(jax.tree_util.GetAttrKey, names)]
+    return tuple(zip(paths, children, strict=True)), metadata
+
+
+def _unflatten_keys(metadata: tuple[Parameters, tuple[int, ...]], children: Iterable[Any]) -> EvaluationKeys:
+    params, elements = metadata
+    relinearization, *galois = children
+    return EvaluationKeys(relinearization, dict(zip(elements, galois, strict=True)), params)
+
+
+# Not a dictionary among pytrees: jax.export knows only dictionaries with string keys.
+jax.tree_util.register_pytree_with_keys(EvaluationKeys, _flatten_keys_with_paths, _unflatten_keys, _flatten_keys)
 
 _STEPS: dict[int, dict[int, int]] = {}
 

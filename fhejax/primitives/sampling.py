@@ -221,7 +221,8 @@ def _shuffle(degree, other, signs):
         return places.at[k].set(places[j]).at[j].set(chosen), chosen
 
     steps = (jnp.arange(other.size, dtype=np.uint64), other)
-    _, chosen = jax.lax.scan(exchange, jnp.arange(degree, dtype=np.uint64), steps)
+    row = jnp.arange(degree, dtype=np.uint64) + 0 * jnp.sum(other)  # under shard_map a carry varies from the start
+    _, chosen = jax.lax.scan(exchange, row, steps)
     return jnp.zeros(degree, np.uint64).at[chosen].set(signs)
 
 

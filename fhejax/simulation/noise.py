@@ -28,7 +28,8 @@ Variance = float | jax.Array
 def encode(real: bool) -> float:
     """The rounding of an encoded array: 1/12, and twice that for real values.
 
-    Real values have coefficients m_k = -m_(N-k), and so do their rounding errors: the whole error lies in the real part.
+    Real values have coefficients m_k = -m_(N-k), and so do their rounding errors: all of the error lies in the real
+    part.
 
     Args:
       real: whether the values are real.
@@ -48,8 +49,8 @@ def encode_number(slots: int) -> float:
 def encrypt_public(params: Parameters) -> float:
     """Encryption with a public key: (1 + S)/12, a rounding. The encoding's rounding comes on top.
 
-    The errors v e + e_0 + e_1 s, with v ternary, have the variance sigma^2 (1 + 2N/3 + S); but the special prime p_0 > 2N
-    divides them before the rounding, and what is left is below 64 / N^2 of it.
+    The errors v e + e_0 + e_1 s, with v ternary, have the variance sigma^2 (1 + 2N/3 + S); but the special prime
+    p_0 > 2N divides them before the rounding, and what is left is below 64 / N^2 of it.
     """
     return rounding(params)
 

@@ -1,0 +1,132 @@
+"""jax.export: programs on ciphertexts and keys go out as bytes and come back with the same types and bits."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fhejax as fhe
+from fhejax import native
+
+PARAMS = fhe.Parameters.for_depth(2, log_degree=6, security=None)
+SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
+SECRET = fhe.secret_key(SEEDS[0], PARAMS)
+PUBLIC = fhe.public_key(SEEDS[1], SECRET)
+KEYS = fhe.evaluation_keys(SEEDS[2], SECRET, rotations=(1, 3), conjugation=True)
+X = fhe.encrypt(SEEDS[3], PUBLIC, [1.0, 2.0, 3.0])
+
+VALUES = {
+    "plaintext": fhe.encode([1.0, 2.0j], PARAMS),
+    "ciphertext": X,
+    "secret key": SECRET,
+    "public key": PUBLIC,
+    "switching key": KEYS.relinearization,
+    "evaluation keys": KEYS,
+    "no relinearization": fhe.EvaluationKeys(None, KEYS.galois, PARAMS),
+    "secure": fhe.encode([1.0], fhe.Parameters.for_depth(1)),
+}
+
+
+@jax.jit
+def program(keys, x):
+    return fhe.rotate(fhe.square(x, keys) + 0.5 * x, 1, keys)
+
+
+def exported(function, *arguments, checks=None):
+    checks = fhe.export_checks() if checks is None else checks
+    return jax.export.export(function, disabled_checks=checks)(*arguments).serialize()
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("name", VALUES)
+def test_types_come_back(name, x64):
+    value = VALUES[name]
+    with jax.enable_x64(x64):
+        restored = jax.export.deserialize(exported(jax.jit(lambda v: (v, 0)), value))
+        assert restored.in_tree == jax.tree.structure(((value,), {}))
+        got, _ = restored.call(value)
+    assert jax.tree.structure(got) == jax.tree.structure(value)
+    for leaf, expected in zip(jax.tree.leaves(got), jax.tree.leaves(value), strict=True):
+        np.testing.assert_array_equal(leaf, expected)
+
+
+@pytest.mark.parametrize("lowering", native.LOWERINGS)
+def test_the_same_bits(lowering):
+    with fhe.lowering(lowering):
+        blob = exported(program, KEYS, X)
+    got, expected = jax.export.deserialize(blob).call(KEYS, X), program(KEYS, X)
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    np.testing.assert_array_equal(got.data, expected.data)
+
+
+CHILD = """import sys, jax, fhejax as fhe
+d = sys.argv[1]
+program = jax.export.deserialize(bytearray(open(d + "/program", "rb").read()))
+fhe.save(d + "/out", program.call(fhe.load(d + "/keys"), fhe.load(d + "/x")))"""
+
+
+@pytest.mark.parametrize("x64", ["0", "1"])
+def test_another_process_runs_the_program(tmp_path, x64, monkeypatch):
+    (tmp_path / "program").write_bytes(exported(program, KEYS, X))
+    fhe.save(tmp_path / "keys", KEYS)
+    fhe.save(tmp_path / "x", X)
+    monkeypatch.setenv("JAX_ENABLE_X64", x64)
+    subprocess.run([sys.executable, "-c", CHILD, tmp_path], check=True)
+    got, expected = fhe.load(tmp_path / "out"), program(KEYS, X)
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    np.testing.assert_array_equal(got.data, expected.data)
+
+
+def test_other_types_are_refused_at_the_call():
+    restored = jax.export.deserialize(exported(program, KEYS, X))
+    with pytest.raises(ValueError, match="structur"):
+        restored.call(KEYS, fhe.drop_to_level(X, 1))
+    fewer = fhe.EvaluationKeys(KEYS.relinearization, {5: KEYS.galois[5]}, PARAMS)
+    with pytest.raises(ValueError, match="structur"):
+        restored.call(fewer, X)
+
+
+@pytest.mark.parametrize("name", ["ciphertext", "evaluation keys"])
+@pytest.mark.parametrize(
+    "old, new, says",
+    [
+        (b'"log_degree":6', b'"log_degree":7', "checksum"),
+        (b'"sha256":"', b'"sha256":[', ""),
+        (b'"format":1', b'"format":2', "format version 2"),
+        (b'"kind":"', b'"kind":\xff', ""),
+        (b'{"format"', b'["format"', ""),
+    ],
+)
+def test_damaged_metadata_is_refused(name, old, new, says):
+    blob = exported(jax.jit(lambda v: v), VALUES[name])
+    assert old in blob
+    with pytest.raises(ValueError) as caught:
+        jax.export.deserialize(bytearray(blob.replace(old, new)))
+    assert says in str(caught.value)
+
+
+def test_checks_are_the_kernels_names(monkeypatch):
+    extension = native.cpu_extension()
+    if extension is not None:
+        assert len(fhe.export_checks()) == len(extension.registrations())
+        with pytest.raises(ValueError, match="custom call"):
+            exported(program, KEYS, X, checks=[])
+    monkeypatch.setattr(native, "cpu_extension", lambda: None)
+    assert fhe.export_checks() == []
+
+
+def test_the_reference_needs_no_checks():
+    with fhe.lowering("reference"):
+        blob = exported(jax.jit(fhe.add), X, X, checks=[])
+    np.testing.assert_array_equal(jax.export.deserialize(blob).call(X, X).data, fhe.add(X, X).data)
+
+
+def test_decryption_is_exported_without_the_key():
+    decrypt = jax.jit(lambda secret, x: fhe.decrypt(secret, x, dtype=jnp.float32))
+    blob = exported(decrypt, SECRET, X)
+    residue = int(SECRET.data[0, 0])
+    assert residue.to_bytes(8, "little") not in blob and str(residue).encode() not in blob
+    np.testing.assert_array_equal(jax.export.deserialize(blob).call(SECRET, X), decrypt(SECRET, X))
