@@ -19,8 +19,8 @@ from fhejax.keys import check_secret
 from fhejax.primitives.basis import mod_down
 from fhejax.primitives.modular import add, multiply_add, negate
 from fhejax.primitives.ntt import ntt
-from fhejax.primitives.sampling import fresh_for, sample_gaussian, sample_ternary, sample_uniform
-from fhejax.random import Seed, split_seed
+from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
+from fhejax.random import Seed, seed_for
 from fhejax.values import Ciphertext, Plaintext, PublicKey, SecretKey
 
 
@@ -59,10 +59,8 @@ def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
     if not isinstance(values, Plaintext):
         values = encode(values, key.params)
     check_same_params("encrypt", key, values)
-    # A child seed: so that a seed used for a key and, by mistake, for a message gives different streams.
-    child = split_seed(fresh_for(seed, values.data), 2)[..., 1, :]
     with_key = _encrypt_public if isinstance(key, PublicKey) else _encrypt_secret
-    data = with_key(child, key.data, values.data, key.params, values.level)
+    data = with_key(seed_for("encrypt", seed, key, values), key.data, values.data, key.params, values.level)
     return Ciphertext(data, values.params, values.level, values.scale, values.slots, values.real)
 
 

@@ -17,7 +17,7 @@ from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
-from fhejax.random import Seed, split_seed
+from fhejax.random import Seed, seed_for, split_seed
 from fhejax.values import EvaluationKeys, PublicKey, SecretKey, SwitchingKey
 
 
@@ -38,8 +38,7 @@ def secret_key(seed: Seed, params: Parameters) -> SecretKey:
       >>> fhe.secret_key(fhe.new_seed(), params)
       SecretKey(Parameters(N=2^12, ...), data hidden)
     """
-    seed = split_seed(seed, 1)[0]
-    return SecretKey(_secret(seed, params), params)
+    return SecretKey(_secret(seed_for("secret_key", seed), params), params)
 
 
 @_compat.x64
@@ -54,8 +53,7 @@ def public_key(seed: Seed, secret: SecretKey) -> PublicKey:
       TypeError: `seed` is not a seed, or `secret` not a secret key.
     """
     check_secret("public_key", secret)
-    seed = split_seed(seed, 1)[0]
-    return PublicKey(_public(seed, secret.data, secret.params), secret.params)
+    return PublicKey(_public(seed_for("public_key", seed, secret), secret.data, secret.params), secret.params)
 
 
 @_compat.x64
@@ -88,7 +86,7 @@ def evaluation_keys(
     elements = {galois_element(params, step) for step in _integers(rotations)} - {1}
     if conjugation:
         elements.add(2 * params.degree - 1)
-    seeds = split_seed(seed, 1 + len(elements))
+    seeds = split_seed(seed_for("evaluation_keys", seed, secret), 1 + len(elements))
     relinearization = _square_key(seeds[0], secret.data, params, level)
     galois = {
         element: SwitchingKey(_galois_key(child, secret.data, params, level, element), params, level)

@@ -6,6 +6,7 @@ A seed is used once. Whoever needs several splits one; the streams are defined i
 
 import operator
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,15 @@ import numpy as np
 from jaxtyping import Array, UInt32
 
 from fhejax import _compat
-from fhejax.primitives.sampling import chacha20
+from fhejax.primitives.sampling import chacha20, fresh_for
 
 Seed = UInt32[Array | np.ndarray, "8"]
 
 _SPLIT = 1
+
+# What a seed is taken for, the third word of the nonce; 0 is split_seed. Each use has streams of its own, so that a
+# seed given to two of them by mistake does not make an encryption of a secret and its mask cancel.
+_USES = {"secret_key": 1, "public_key": 2, "evaluation_keys": 3, "encrypt": 4}
 
 
 def new_seed() -> UInt32[Array, "8"]:
@@ -67,6 +72,23 @@ def split_seed(seed: Seed, n: int) -> UInt32[Array, "n 8"]:
     place = np.zeros((n, 4), np.uint32)
     place[:, 1], place[:, 2] = _SPLIT, np.arange(n)
     return chacha20(words, place)[:, :8]
+
+
+def seed_for(use: str, seed: Any, *values: Any) -> jax.Array:
+    """The seed that a function draws from, told apart from that of every other function given the same seed.
+
+    Args:
+      use: the function's name.
+      seed: `uint32[8]`.
+      *values: everything that the randomness will be combined with.
+
+    Raises:
+      TypeError, ValueError: `seed` is not a seed.
+      ValueError: under `vmap`, one seed for many values.
+    """
+    words = fresh_for(check_seed(use, seed), *values)
+    place = np.array([[0, _SPLIT, 0, _USES[use]]], np.uint32)
+    return chacha20(words, place)[0, :8]
 
 
 def check_seed(operation: str, seed: object) -> jax.Array:

@@ -48,7 +48,7 @@ def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False
       >>> path = os.path.join(tempfile.mkdtemp(), "message.safetensors")
       >>> fhe.save(path, fhe.encode([1.0, 2.0], fhe.Parameters.for_depth(1)))
       >>> fhe.load(path)
-      Plaintext(level=1, scale=2^40.00, slots=2048 real, shape=(), N=2^12, 64.0 KiB)
+      Plaintext(level=1, scale=2^40.00, slots=4096 real, shape=(), N=2^13, 128.0 KiB)
     """
     kind = type(value)
     if kind is not Parameters and kind not in _TYPES.values():

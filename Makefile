@@ -1,0 +1,37 @@
+# Two commands that need nothing beforehand but Python and a C++ compiler: make demo, make test.
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin
+
+.PHONY: demo test test-all lint clean
+
+demo: $(VENV)/demo
+	$(RUN)/python examples/encrypted_digits.py
+
+test: lint
+	$(RUN)/pytest -n 2 tests --pyargs fhejax
+
+test-all: lint
+	$(RUN)/pytest -n 2 -m "slow or not slow" tests --pyargs fhejax
+
+lint: $(VENV)/test
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/pyright --pythonpath $(RUN)/python
+
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py ffi/*/*)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/pip install --quiet --upgrade pip
+
+$(VENV)/demo: $(VENV)/bin/python $(SOURCES)
+	$(RUN)/pip install --quiet ".[examples]"
+	touch $@
+
+$(VENV)/test: $(VENV)/bin/python $(SOURCES)
+	$(RUN)/pip install --quiet ".[examples,test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,55 @@
+"""Imports run one way, one file touches JAX's extension points, and files stay small."""
+
+import ast
+import pathlib
+
+import pytest
+
+import fhejax
+
+PACKAGE = pathlib.Path(fhejax.__file__).parent
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+# Each file may import from those above it only.
+ORDER = [
+    "primes", "security", "chain", "parameters", "errors", "precision", "_compat", "native",
+    "primitives.define", "primitives.modular", "primitives.ntt", "primitives.automorphism", "primitives.basis",
+    "primitives.key_switch", "primitives.sampling", "primitives.embedding", "primitives.residues",
+    "random", "values", "headers", "encoding", "keys", "encryption", "levels", "ops", "rotations", "serialization",
+    "polynomials.polynomial", "polynomials.evaluation", "simulation.noise",
+]  # fmt: skip
+
+
+def imports(path):
+    """The names that a file imports, as dotted modules."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def dotted(path):
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=dotted)
+def test_imports_run_one_way(path):
+    name = dotted(path)
+    assert name in ORDER, f"{name} has no place in the order of imports yet"
+    below = {f"fhejax.{other}" for other in ORDER[ORDER.index(name) :]}
+    assert not below & set(imports(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=dotted)
+def test_one_file_touches_the_extension_points(path):
+    text = path.read_text()
+    if dotted(path) != "_compat":
+        for point in ("jax.extend", "jax.interpreters", "jax.ffi", "jax.core", "jax._src"):
+            assert point not in text
+
+
+@pytest.mark.parametrize("path", FILES, ids=dotted)
+def test_files_have_one_subject(path):
+    assert path.stat().st_size < 20 * 1024
