@@ -4,6 +4,7 @@ When a JAX release moves one of them, this is the file to mend.
 """
 
 import functools
+import importlib.metadata
 import pathlib
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax import core
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir, xla
 from jax.sharding import PartitionSpec
@@ -34,7 +36,7 @@ def x64(function: _Function) -> _Function:
 
 def is_traced(*values: Any) -> bool:
     """Whether any leaf of `values` has no concrete value yet (inside jit, vmap, eval_shape)."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    return any(isinstance(leaf, core.Tracer) for leaf in jax.tree.leaves(values))
 
 
 def like(avals: Sequence[Any], shape: tuple[int, ...], dtype: Any, batch: int) -> Any:
@@ -91,3 +93,8 @@ def runtime_ffi_version() -> tuple[int, int]:
     if major is None or minor is None:
         raise ImportError("this jaxlib's XLA FFI headers state no version")
     return int(major[1]), int(minor[1])
+
+
+def jaxlib_version() -> str:
+    """The version of the installed jaxlib."""
+    return importlib.metadata.version("jaxlib")

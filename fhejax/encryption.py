@@ -85,7 +85,9 @@ def decrypt(secret: SecretKey, ciphertext: Ciphertext, *, dtype: Any = None) -> 
     """
     check_secret("decrypt", secret)
     if not isinstance(ciphertext, Ciphertext):
-        raise TypeError(f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)")
+        raise TypeError(
+            f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)"
+        )
     check_same_params("decrypt", secret, ciphertext)
     data = _decrypt(secret.data, ciphertext.data, ciphertext.params, ciphertext.level)
     x = ciphertext

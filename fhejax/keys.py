@@ -107,7 +107,9 @@ def check_secret(operation: str, secret: object) -> None:
       TypeError: it is something else.
     """
     if not isinstance(secret, SecretKey):
-        raise TypeError(f"{operation}: got {type(secret).__name__} for the secret key; type fhejax.secret_key(seed, params)")
+        raise TypeError(
+            f"{operation}: got {type(secret).__name__} for the secret key; type fhejax.secret_key(seed, params)"
+        )
 
 
 def _integers(rotations: Iterable[int]) -> list[int]:

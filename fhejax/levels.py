@@ -21,7 +21,8 @@ from fhejax.primitives.basis import mod_down
 from fhejax.primitives.modular import multiply_scalar
 from fhejax.values import Ciphertext, Plaintext
 
-Encoded = TypeVar("Encoded", Ciphertext, Plaintext)
+Encoded = TypeVar("Encoded", bound=Ciphertext | Plaintext)
+Other = TypeVar("Other", bound=Ciphertext | Plaintext)
 
 # A ratio of scales is rounded to an integer; with fewer bits than this the rounding would show in the values.
 _LEAST_FACTOR = 2.0**15
@@ -68,7 +69,7 @@ def drop_to_level(x: Ciphertext, level: int) -> Ciphertext:
     return brought_to(x, int(level), x.params.scale_at(int(level)))
 
 
-def align(operation: str, x: Encoded, y: Encoded) -> tuple[Encoded, Encoded]:
+def align(operation: str, x: Encoded, y: Other) -> tuple[Encoded, Other]:
     """Brings two operands to one level and one scale, by changing as little as possible.
 
     Raises:
@@ -96,7 +97,9 @@ def check_ciphertext(operation: str, x: Any) -> None:
       TypeError: it is something else.
     """
     if not isinstance(x, Ciphertext):
-        raise TypeError(f"{operation}: got {type(x).__name__} for the ciphertext; type fhejax.encrypt(seed, key, values)")
+        raise TypeError(
+            f"{operation}: got {type(x).__name__} for the ciphertext; type fhejax.encrypt(seed, key, values)"
+        )
 
 
 def rescaled(x: Encoded, operation: str) -> Encoded:
@@ -126,7 +129,9 @@ def brought_to(x: Encoded, level: int, scale: float) -> Encoded:
     if (x.level, x.scale) == (level, scale):
         return x
     if x.level == level and scale < x.scale:  # only a rescale makes a scale smaller, and it takes a level
-        raise ScaleError(f"a scale of {x.scale:.6g} at level {level} cannot be made {scale:.6g}; rescale one level higher")
+        raise ScaleError(
+            f"a scale of {x.scale:.6g} at level {level} cannot be made {scale:.6g}; rescale one level higher"
+        )
     top = min(x.level, level + 1)
     moduli = x.params.moduli_at(top)
     factor = scale * (moduli[top] if top > level else 1) / x.scale

@@ -92,6 +92,6 @@ def _check_version(built: tuple[int, ...], runtime: tuple[int, ...]) -> None:
     """Refuses kernels built for a newer XLA FFI than the installed jaxlib provides."""
     if built[0] != runtime[0] or built > runtime:
         raise ImportError(
-            f"fhejax was built for XLA FFI {'.'.join(map(str, built))} but jaxlib {jax.lib.__version__} provides "
+            f"fhejax was built for XLA FFI {'.'.join(map(str, built))} but jaxlib {_compat.jaxlib_version()} provides "
             f"{'.'.join(map(str, runtime))}; type: pip install --upgrade jax jaxlib  (or reinstall fhejax from source)"
         )

@@ -159,7 +159,9 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
     """
     xs, values = list(xs), list(values)
     if not xs or len(xs) != len(values):
-        raise ValueError(f"dot_plain: got {len(xs)} ciphertexts and {len(values)} plaintexts; need as many, at least one")
+        raise ValueError(
+            f"dot_plain: got {len(xs)} ciphertexts and {len(values)} plaintexts; need as many, at least one"
+        )
     for x in xs:
         check_ciphertext("dot_plain", x)
     xs = [to_canonical(x) for x in xs]

@@ -20,12 +20,10 @@ from fhejax.parameters import Parameters
 # An array in use; JAX also builds these values around tracers, shapes and None.
 Data = Any
 
+_STATIC = {"static": True}
+
 # Filled by fhejax.ops, so that imports run one way.
 operators: dict[str, Callable[..., Any]] = {}
-
-
-def _static() -> Any:
-    return field(metadata={"static": True})
 
 
 class _Arithmetic:
@@ -73,11 +71,11 @@ class Plaintext:
     """
 
     data: Data
-    params: Parameters = _static()
-    level: int = _static()
-    scale: float = _static()
-    slots: int = _static()
-    real: bool = _static()
+    params: Parameters = field(metadata=_STATIC)
+    level: int = field(metadata=_STATIC)
+    scale: float = field(metadata=_STATIC)
+    slots: int = field(metadata=_STATIC)
+    real: bool = field(metadata=_STATIC)
 
     def __repr__(self) -> str:
         return _describe("Plaintext", self, own_axes=2)
@@ -102,11 +100,11 @@ class Ciphertext(_Arithmetic):
     """
 
     data: Data
-    params: Parameters = _static()
-    level: int = _static()
-    scale: float = _static()
-    slots: int = _static()
-    real: bool = _static()
+    params: Parameters = field(metadata=_STATIC)
+    level: int = field(metadata=_STATIC)
+    scale: float = field(metadata=_STATIC)
+    slots: int = field(metadata=_STATIC)
+    real: bool = field(metadata=_STATIC)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -133,7 +131,7 @@ class SecretKey:
     """
 
     data: Data
-    params: Parameters = _static()
+    params: Parameters = field(metadata=_STATIC)
 
     def __repr__(self) -> str:
         return f"SecretKey({self.params!r}, data hidden)"
@@ -153,7 +151,7 @@ class PublicKey:
     """
 
     data: Data
-    params: Parameters = _static()
+    params: Parameters = field(metadata=_STATIC)
 
     def __repr__(self) -> str:
         return f"PublicKey({self.params!r}, {_batch(self.data, 3)}{_size(self.data)})"
@@ -171,8 +169,8 @@ class SwitchingKey:
     """
 
     data: Data
-    params: Parameters = _static()
-    level: int = _static()
+    params: Parameters = field(metadata=_STATIC)
+    level: int = field(metadata=_STATIC)
 
     def __repr__(self) -> str:
         return f"SwitchingKey(level={self.level}, {_batch(self.data, 4)}{_size(self.data)})"

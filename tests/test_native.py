@@ -80,7 +80,8 @@ def test_every_instruction_set_has_the_same_bits():
         "keys = fhe.evaluation_keys(seeds[1], sk, rotations=(1,))\n"
         "ct = fhe.encrypt(seeds[2], sk, np.linspace(-1, 1, params.slots))\n"
         "out = fhe.rotate(fhe.square(ct, keys) * 0.5, 1, keys)\n"
-        "print(fhe.native.cpu_extension().instruction_set(), hashlib.sha256(np.asarray(out.data).tobytes()).hexdigest())"
+        "digest = hashlib.sha256(np.asarray(out.data).tobytes()).hexdigest()\n"
+        "print(fhe.native.cpu_extension().instruction_set(), digest)"
     )
     names = native.cpu_extension().instruction_sets()
     runs = [run(code, FHEJAX_INSTRUCTION_SET=name).split() for name in names]

@@ -50,7 +50,9 @@ def _reference(x, *, element):
 
 def _abstract(x, *, element):
     if x.dtype != np.uint64:
-        raise TypeError(f"automorphism: residues are uint64, got {x.dtype}; use fhejax.encode and the operations of fhejax")
+        raise TypeError(
+            f"automorphism: residues are uint64, got {x.dtype}; use fhejax.encode and the operations of fhejax"
+        )
     if element % 2 == 0 or not 0 < element < 2 * x.shape[-1]:
         raise ValueError(f"automorphism: element {element} must be odd and between 0 and 2N = {2 * x.shape[-1]}")
     return _compat.like([x], x.shape, x.dtype, x.ndim - 2)

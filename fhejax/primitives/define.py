@@ -118,7 +118,9 @@ def check_residues(name: str, x: Any, moduli: tuple[int, ...], axes: str = "*bat
         )
     own = axes.count(",") + (0 if axes.startswith("*") else 1)
     if x.ndim < own or x.shape[-2] != len(moduli):
-        raise ValueError(f"{name}: got shape {x.shape} for {len(moduli)} moduli; need ({axes}) with {len(moduli)} limbs")
+        raise ValueError(
+            f"{name}: got shape {x.shape} for {len(moduli)} moduli; need ({axes}) with {len(moduli)} limbs"
+        )
 
 
 def modulus_attributes(**parameters: Any) -> dict[str, Any]:

@@ -101,7 +101,9 @@ def _abstract(name):
         n = x.shape[-1]
         if n & (n - 1) or n < 2 or any(q % (2 * n) != 1 for q in moduli):
             wrong = [q for q in moduli if q % (2 * n) != 1]
-            raise ValueError(f"{name}: N = {n} must be a power of two and every modulus 1 mod 2N; these are not: {wrong}")
+            raise ValueError(
+                f"{name}: N = {n} must be a power of two and every modulus 1 mod 2N; these are not: {wrong}"
+            )
         return _compat.like([x], x.shape, x.dtype, x.ndim - 2)
 
     return abstract

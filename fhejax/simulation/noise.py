@@ -224,9 +224,10 @@ def slot_deviation(variance: Variance, scale: float, slots: int) -> Variance:
 def bits(deviation: float, slots: int) -> float:
     """The bits of the worst slot, as `fhejax.precision` measures them, of a real result.
 
-    The rounding error of slot j is r(z_j) s(z_j) with the same secret s for ever: about a complex normal times a complex
-    normal, of which the real part has a Laplace distribution. Its tail exp(-sqrt(2) |t| / deviation) is longer than
-    that of a normal error, and the expected largest of n is at most deviation (1 + ln n) / sqrt(2).
+    The rounding error of slot j is r(z_j) s(z_j) with the same secret s for ever: about a complex normal times a
+    complex normal, of which the real part has a Laplace distribution. Its tail exp(-sqrt(2) |t| / deviation) is longer
+    than that of a normal error, and the expected largest of n is at most deviation (1 + ln n) / sqrt(2). Where the
+    error is normal, as after encryption with the secret key, this is some 0.8 bits too careful.
 
     Args:
       deviation: what `slot_deviation` gives.
