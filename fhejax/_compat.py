@@ -34,6 +34,14 @@ def x64(function: _Function) -> _Function:
     return wrapped  # pyright: ignore[reportReturnType]
 
 
+def jit(*static: int) -> Callable[[_Function], _Function]:
+    """`jax.jit` with static positional arguments, run with 64-bit types enabled: how the work of every operation runs.
+
+    The public function around it stays in the caller's x64 mode, where checkify and default dtypes belong.
+    """
+    return lambda function: x64(jax.jit(function, static_argnums=static))
+
+
 def is_traced(*values: Any) -> bool:
     """Whether any leaf of `values` has no concrete value yet (inside jit, vmap, eval_shape)."""
     return any(isinstance(leaf, core.Tracer) for leaf in jax.tree.leaves(values))

@@ -5,7 +5,6 @@ noise known to an adversary tells about the secret key (Li & Micciancio, 2021). 
 ciphertexts that an adversary chose or computed.
 """
 
-import functools
 import math
 from typing import Any
 
@@ -24,7 +23,6 @@ from fhejax.random import Seed, seed_for
 from fhejax.values import Ciphertext, Plaintext, PublicKey, SecretKey
 
 
-@_compat.x64
 def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
     """Encrypts slots.
 
@@ -52,7 +50,7 @@ def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
       >>> params = fhe.Parameters.for_depth(1)
       >>> sk = fhe.secret_key(fhe.new_seed(), params)
       >>> fhe.encrypt(fhe.new_seed(), fhe.public_key(fhe.new_seed(), sk), [1.0, 2.0])
-      Ciphertext(level=1, scale=2^40.00, slots=2048 real, shape=(), N=2^12, 128.0 KiB)
+      Ciphertext(level=1, scale=2^40.00, slots=4096 real, shape=(), N=2^13, 256.0 KiB)
     """
     if not isinstance(key, (PublicKey, SecretKey)):
         raise TypeError(f"encrypt: got {type(key).__name__} for the key; type encrypt(seed, public_key, values)")
@@ -64,7 +62,6 @@ def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
     return Ciphertext(data, values.params, values.level, values.scale, values.slots, values.real)
 
 
-@_compat.x64
 def decrypt(secret: SecretKey, ciphertext: Ciphertext, *, dtype: Any = None) -> jax.Array:
     """Decrypts slots.
 
@@ -109,7 +106,7 @@ def check_same_params(operation: str, *values: Any) -> None:
             )
 
 
-@functools.partial(jax.jit, static_argnames=("params", "level"))
+@_compat.jit(3, 4)
 def _encrypt_public(seed, key, message, params, level):
     """(v b + e0, v a + e1) modulo q_0..q_l and p_0, divided by p_0, plus the message."""
     moduli, special = params.moduli_at(level), params.special_moduli[:1]
@@ -125,7 +122,7 @@ def _encrypt_public(seed, key, message, params, level):
     return jnp.stack([c0, masked[..., 1, :, :]], axis=-3)
 
 
-@functools.partial(jax.jit, static_argnames=("params", "level"))
+@_compat.jit(3, 4)
 def _encrypt_secret(seed, secret, message, params, level):
     """(-a s + e + message, a)."""
     moduli, batch = params.moduli_at(level), message.shape[:-2]
@@ -137,7 +134,7 @@ def _encrypt_secret(seed, secret, message, params, level):
     return jnp.stack([c0, a], axis=-3)
 
 
-@functools.partial(jax.jit, static_argnames=("params", "level"))
+@_compat.jit(2, 3)
 def _decrypt(secret, data, params, level):
     """c_0 + c_1 s (+ c_2 s^2), by Horner's rule."""
     moduli = params.moduli_at(level)

@@ -41,7 +41,10 @@ def unseal(text: str) -> dict[str, Any]:
     Raises:
       ValueError: no such text, a damaged one, or another format version.
     """
-    header = json.loads(text)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the header is no JSON text: {error}") from error
     if not isinstance(header, dict):
         raise ValueError(f"the header is {header!r:.60}; expected a JSON object")
     version = field(header, "format", int)

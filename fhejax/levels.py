@@ -8,10 +8,8 @@ Source: Kim, Papadimitriou & Polyakov, "Approximate Homomorphic Encryption with 
 section 4.
 """
 
-import functools
 from typing import Any, TypeVar
 
-import jax
 import numpy as np
 
 from fhejax import _compat
@@ -28,7 +26,6 @@ Other = TypeVar("Other", bound=Ciphertext | Plaintext)
 _LEAST_FACTOR = 2.0**15
 
 
-@_compat.x64
 def rescale(x: Ciphertext) -> Ciphertext:
     """Divides by the last prime, and drops it.
 
@@ -48,7 +45,6 @@ def rescale(x: Ciphertext) -> Ciphertext:
     return rescaled(x, "rescale")
 
 
-@_compat.x64
 def drop_to_level(x: Ciphertext, level: int) -> Ciphertext:
     """Brings a ciphertext to a lower level, at that level's canonical scale.
 
@@ -160,5 +156,5 @@ def _with(x: Encoded, data: Any, level: int, scale: float) -> Encoded:
     return type(x)(data, x.params, level, scale, x.slots, x.real)
 
 
-_mod_down = functools.partial(jax.jit, static_argnums=(1, 2))(mod_down)
-_multiply_scalar = functools.partial(jax.jit, static_argnums=2)(multiply_scalar)
+_mod_down = _compat.jit(1, 2)(mod_down)
+_multiply_scalar = _compat.jit(2)(multiply_scalar)

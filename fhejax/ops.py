@@ -5,13 +5,11 @@ level, scale, error added (as the deviation of a coefficient), and the keys need
 """
 
 import fractions
-import functools
 import math
 import numbers
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,7 +25,6 @@ from fhejax.primitives.residues import round_to_residues
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, operators
 
 
-@_compat.x64
 def add(x: Any, y: Any) -> Ciphertext:
     """x + y.
 
@@ -47,7 +44,6 @@ def add(x: Any, y: Any) -> Ciphertext:
     return _sum("add", x, y, _add)
 
 
-@_compat.x64
 def subtract(x: Any, y: Any) -> Ciphertext:
     """x - y. Arguments, result and errors as for `add`."""
     if isinstance(x, Ciphertext):
@@ -56,14 +52,12 @@ def subtract(x: Any, y: Any) -> Ciphertext:
     return _sum("subtract", negate(y), x, _add)
 
 
-@_compat.x64
 def negate(x: Ciphertext) -> Ciphertext:
     """-x. Level and scale stay; error added: none; keys needed: none."""
     check_ciphertext("negate", x)
     return _with(x, _negate(x.data, x.params.moduli_at(x.level)), x.level, x.scale)
 
 
-@_compat.x64
 def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Ciphertext:
     """x y, relinearised and rescaled.
 
@@ -93,7 +87,6 @@ def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Ciphertext:
     return _product(x, y, data)
 
 
-@_compat.x64
 def square(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     """x^2, relinearised and rescaled: as `multiply(x, x, keys)`, with one product less."""
     check_ciphertext("square", x)
@@ -103,7 +96,6 @@ def square(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     return _product(x, x, _square_relinearize_rescale(x.data, key, x.params, x.level))
 
 
-@_compat.x64
 def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
     """x times a plaintext, an array or a number, rescaled.
 
@@ -141,7 +133,6 @@ def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
     return _product(x, plain, _multiply_plain_rescale(x.data, plain.data, x.params, x.level))
 
 
-@_compat.x64
 def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
     """The sum of x_i times plaintext_i, rescaled once: a linear layer's inner loop.
 
@@ -170,7 +161,8 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
     if level == 0:
         raise _no_level("dot_plain", xs[0])
     scale = xs[0].params.scale_at(level)
-    xs, plains = ([brought_to(x, level, scale) for x in each] for each in (xs, plains))
+    xs = [brought_to(x, level, scale) for x in xs]
+    plains = [brought_to(plain, level, scale) for plain in plains]
     for x in xs[1:]:
         check_same_params("dot_plain", xs[0], x)
         _check_slots("dot_plain", xs[0], x)
@@ -179,7 +171,6 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
     return Ciphertext(data, xs[0].params, level - 1, xs[0].params.scale_at(level - 1), xs[0].slots, real)
 
 
-@_compat.x64
 def product(x: Any, y: Any) -> Ciphertext:
     """The operator `x * y`: `multiply_plain`, or for two ciphertexts their raw product.
 
@@ -201,7 +192,6 @@ def product(x: Any, y: Any) -> Ciphertext:
     return Ciphertext(data, x.params, x.level, x.scale * y.scale, x.slots, x.real and y.real)
 
 
-@_compat.x64
 def relinearize(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     """Brings a raw product back to two components.
 
@@ -323,7 +313,8 @@ def _number_residues(value, scale, params, level):
     """round(value scale) modulo each prime, `uint64[limbs]`; for a concrete number, a constant of the program."""
     moduli = params.moduli_at(level)
     if _compat.is_traced(value):
-        return _encode_number(jnp.asarray(value, jnp.float64), scale, moduli)
+        # A copy: with x64 off, eager vmap holds a NumPy double behind a float32 tracer (as in encode).
+        return _encode_number(jnp.array(value, copy=True), scale, moduli)
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"the number {number} is not finite; ciphertexts hold finite values only")
@@ -337,8 +328,8 @@ def _check_fits(what, value, scaled, scale, params, level):
     modulus = math.prod(params.moduli_at(level))
     if 2 * scaled >= modulus:
         raise ValueError(
-            f"{what} {value:.6g} is too large for the modulus at level {level}: at scale {scale:.6g} its magnitude must "
-            f"be below {modulus / 2 / scale:.6g}"
+            f"{what} {value:.6g} is too large for the modulus at level {level}: at scale {scale:.6g} its magnitude "
+            f"must be below {modulus / 2 / scale:.6g}"
         )
 
 
@@ -377,20 +368,20 @@ def _by_components(function):
         tail = jnp.broadcast_to(tail, (*head.shape[:-3], *tail.shape[-3:]))
         return jnp.concatenate([head, tail], axis=-3)
 
-    return functools.partial(jax.jit, static_argnums=2)(combined)
+    return _compat.jit(2)(combined)
 
 
 _add, _subtract = _by_components(modular.add), _by_components(modular.subtract)
-_negate = functools.partial(jax.jit, static_argnums=1)(modular.negate)
-_multiply_scalar = functools.partial(jax.jit, static_argnums=2)(modular.multiply_scalar)
+_negate = _compat.jit(1)(modular.negate)
+_multiply_scalar = _compat.jit(2)(modular.multiply_scalar)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@_compat.jit(1, 2)
 def _encode_number(value, scale, moduli):
-    return round_to_residues(value[..., None], scale, moduli)[..., 0]
+    return round_to_residues(value.astype(jnp.float64)[..., None], scale, moduli)[..., 0]
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@_compat.jit(2, 3)
 def _add_constant(data, residues, negative, moduli):
     """Adds a constant to every value of the first component: a constant polynomial has one value everywhere."""
     c0 = data[..., 0, :, :]
@@ -399,19 +390,19 @@ def _add_constant(data, residues, negative, moduli):
     return jnp.concatenate([c0[..., None, :, :], data[..., 1:, :, :]], axis=-3)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@_compat.jit(2, 3)
 def _scale_rescale(data, scalar, params, level):
     moduli = params.moduli_at(level)
     return mod_down(modular.multiply_scalar(data, scalar, moduli), moduli[:-1], moduli[-1:])
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@_compat.jit(2, 3)
 def _multiply_plain_rescale(data, plain, params, level):
     moduli = params.moduli_at(level)
     return mod_down(modular.multiply(data, plain[..., None, :, :], moduli), moduli[:-1], moduli[-1:])
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@_compat.jit(2, 3)
 def _dot_plain_rescale(xs, plains, params, level):
     moduli = params.moduli_at(level)
     total = modular.multiply(xs[0], plains[0][..., None, :, :], moduli)
@@ -420,7 +411,7 @@ def _dot_plain_rescale(xs, plains, params, level):
     return mod_down(total, moduli[:-1], moduli[-1:])
 
 
-@functools.partial(jax.jit, static_argnums=2)
+@_compat.jit(2)
 def _tensor(x, y, moduli):
     """(x0 y0, x0 y1 + x1 y0, x1 y1)."""
     x0, x1, y0, y1 = x[..., 0, :, :], x[..., 1, :, :], y[..., 0, :, :], y[..., 1, :, :]
@@ -428,12 +419,12 @@ def _tensor(x, y, moduli):
     return jnp.stack([modular.multiply(x0, y0, moduli), middle, modular.multiply(x1, y1, moduli)], axis=-3)
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
+@_compat.jit(3, 4)
 def _multiply_relinearize_rescale(x, y, key, params, level):
     return _relinearize_rescale(_tensor(x, y, params.moduli_at(level)), key, params, level)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@_compat.jit(2, 3)
 def _square_relinearize_rescale(x, key, params, level):
     moduli = params.moduli_at(level)
     x0, x1 = x[..., 0, :, :], x[..., 1, :, :]
@@ -454,7 +445,7 @@ def _relinearize_rescale(tensor, key, params, level):
     return mod_down(total, moduli[:-1], moduli[-1:] + special)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
+@_compat.jit(2, 3)
 def _relinearize(data, key, params, level):
     moduli = params.moduli_at(level)
     switched = key_switch(data[..., 2, :, :], key, moduli, params.special_moduli, params.digit_size)

@@ -23,7 +23,6 @@ from fhejax.values import Ciphertext, EvaluationKeys, galois_steps
 _log = logging.getLogger("fhejax")
 
 
-@_compat.x64
 def rotate(x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
     """Brings slot i + step to slot i, as `numpy.roll(values, -step)`.
 
@@ -52,7 +51,6 @@ def rotate(x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
     return x
 
 
-@_compat.x64
 def rotate_many(x: Ciphertext, steps: Sequence[int], keys: EvaluationKeys) -> list[Ciphertext]:
     """Rotations of one ciphertext by several steps, with the costly part (ModUp) done once: hoisting.
 
@@ -76,7 +74,6 @@ def rotate_many(x: Ciphertext, steps: Sequence[int], keys: EvaluationKeys) -> li
     return [results[step] if step in results else rotate(x, step, keys) for step in reduced]
 
 
-@_compat.x64
 def conjugate(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     """The complex conjugate of every slot.
 
@@ -99,7 +96,6 @@ def conjugate(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     return _rotated(x, [element], keys)[0]
 
 
-@_compat.x64
 def sum_slots(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     """The sum of all slots, in every slot.
 
@@ -206,6 +202,6 @@ def _rotated(x: Ciphertext, elements: list[int], keys: EvaluationKeys) -> list[C
     return [Ciphertext(data, x.params, x.level, x.scale, x.slots, x.real) for data in results]
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+@_compat.jit(2, 3, 4)
 def _rotate_data(data, keys, elements, params, level):
     return hoisted_rotations(data, keys, elements, params.moduli_at(level), params.special_moduli, params.digit_size)

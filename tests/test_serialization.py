@@ -405,8 +405,8 @@ def with_text(path, text):
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("", "Expecting value"),
-        ("[" * 10**5, ""),
+        ("", "the header is no JSON text: Expecting value"),
+        ("[" * 10**5, "the header is no JSON text"),
         ("[1]", "expected a JSON object"),
         ("{}", "header field 'format' is None"),
         ('{"format":1}', "its checksum does not fit"),

@@ -5,8 +5,8 @@ counter; and a nonce of three words, `(tag, object, limb)`. Tags keep the uses o
 uniform, 3 ternary, 4 Gaussian, 5 sparse. `object` is the index along `count`; `limb` is 0 unless said otherwise.
 Counters start at 0, and two words make a 64-bit number, four a 128-bit one, the first word the lowest.
 
-split: child `i` is the first eight words of block 0 with nonce (1, i, 0); the seed that a use of it draws from (a secret
-  key, a public key, evaluation keys, an encryption: 1 to 4) is the same with nonce (1, 0, use).
+split: child `i` is the first eight words of block 0 with nonce (1, i, 0); the seed that a use of it draws from (a
+  secret key, a public key, evaluation keys, an encryption: 1 to 4) is the same with nonce (1, 0, use).
 
 uniform: coefficient `i` modulo prime number `j` is the number in words 4(i mod 4).. of block floor(i / 4), reduced
   modulo that prime, `limb` = j. No draw is rejected, so any coefficient can be made alone; the distribution is within
