@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from residues import centred, chain, compose, on_device, random_residues, spread
 
 import fhejax as fhe
-from fhejax.primitives.basis import convert_basis, mod_down
+from fhejax.primitives.basis import convert_basis, mod_down, mod_raise
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
 LOWERINGS = ["native", "reference"]
@@ -79,6 +79,20 @@ def test_mod_down_rounds_to_nearest(lowering, dropped):
         integers = compose(np.asarray(x)[entry], primes)
         expected = [(v - centred(v, divisor)) // divisor for v in integers]
         np.testing.assert_array_equal(got[entry], spread(expected, keep))
+
+
+@pytest.mark.parametrize("lowering", ["native", "composed", "reference"])
+@pytest.mark.parametrize("kept", [1, 2])
+def test_mod_raise_takes_the_centred_integer(lowering, kept):
+    n = 32
+    primes = chain(n, (46, 40, 50, 61, 41))
+    source, more = primes[:kept], primes[kept:]
+    x = random_residues(4, source, n, (2,))
+    with fhe.lowering(lowering):
+        got = inverse_ntt(mod_raise(ntt(x, source), source, more), primes)
+    for entry in range(2):
+        integers = [centred(v, math.prod(source)) for v in compose(np.asarray(x)[entry], source)]
+        np.testing.assert_array_equal(got[entry], spread(integers, primes))
 
 
 @settings(deadline=None, max_examples=6)

@@ -34,6 +34,42 @@ ffi::Error ConvertBasisHandler(ffi::ThreadPool pool, Input x, Output out, Moduli
   return ffi::Error::Success();
 }
 
+// x: u64[*batch, source limbs, N] -> u64[*batch, source + more limbs, N], both in NTT form.
+ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli source, Moduli more) {
+  const Dimensions shape = ShapeOf(x);
+  const auto terms = static_cast<int64_t>(source.size()), added = static_cast<int64_t>(more.size());
+  if (shape.size() < 2 || shape[shape.size() - 2] != terms)
+    return ffi::Error::InvalidArgument("fhejax_mod_raise: the limb axis does not match the source moduli");
+  const int64_t n = shape.back(), batch = Product(shape, 0, shape.size() - 2), blocks = (n + kBlock - 1) / kBlock;
+  const std::vector<uint64_t> moduli(more.begin(), more.end());
+  const BasisTable& table = BasisTableFor({source.begin(), source.end()}, moduli);
+  const Kernels& kernels = ActiveKernels();
+  const Scratch y = MakeScratch(batch * terms * n), v = MakeScratch(batch * n);
+  ParallelFor(pool, batch * terms, [&](int64_t row) {
+    const int64_t entry = row / terms, limb = row % terms;
+    const uint64_t* const from = x.typed_data() + row * n;
+    uint64_t* const to = y.get() + row * n;
+    std::copy_n(from, n, out->typed_data() + (entry * (terms + added) + limb) * n);
+    std::copy_n(from, n, to);
+    kernels.inverse_ntt(to, NttTableFor(n, source.begin()[limb]));
+    kernels.multiply_factor(to, table.source[limb].inverse, to, n, ModulusFor(source.begin()[limb]));
+  });
+  ParallelFor(pool, batch * blocks, [&](int64_t task) {
+    const int64_t entry = task / blocks, first = task % blocks * kBlock;
+    const auto rows = RowsAt(y.get() + entry * terms * n, terms, n, first);
+    kernels.overflow(rows.data(), table.source.data(), terms, v.get() + entry * n + first, std::min(kBlock, n - first));
+  });
+  ParallelFor(pool, batch * added, [&](int64_t task) {
+    const int64_t entry = task % batch, limb = task / batch;
+    uint64_t* const row = out->typed_data() + (entry * (terms + added) + terms + limb) * n;
+    const auto rows = RowsAt(y.get() + entry * terms * n, terms, n, 0);
+    kernels.combine(rows.data(), table.factors[limb].data(), terms, v.get() + entry * n, table.last[limb], row, n,
+                    ModulusFor(moduli[limb]));
+    kernels.forward_ntt(row, NttTableFor(n, moduli[limb]));
+  });
+  return ffi::Error::Success();
+}
+
 // x: u64[*batch, kept + dropped limbs, N] -> u64[*batch, kept limbs, N], both in NTT form.
 ffi::Error ModDownHandler(ffi::ThreadPool pool, Input x, Output out, Moduli keep, Moduli drop) {
   const Dimensions shape = ShapeOf(x);
@@ -58,6 +94,14 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxConvertBasis, ConvertBasisHandler,
                                   .Ret<ffi::Buffer<ffi::U64>>()
                                   .Attr<Moduli>("source")
                                   .Attr<Moduli>("target"));
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxModRaise, ModRaiseHandler,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Input>()
+                                  .Ret<ffi::Buffer<ffi::U64>>()
+                                  .Attr<Moduli>("source")
+                                  .Attr<Moduli>("more"));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxModDown, ModDownHandler,
                               ffi::Ffi::Bind()

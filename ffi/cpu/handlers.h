@@ -22,6 +22,7 @@ namespace fhejax {
   X(FhejaxRoundToResidues, "fhejax_round_to_residues_v1")           \
   X(FhejaxResiduesToFloat, "fhejax_residues_to_float_v1")           \
   X(FhejaxConvertBasis, "fhejax_convert_basis_v1")            \
+  X(FhejaxModRaise, "fhejax_mod_raise_v1")              \
   X(FhejaxModDown, "fhejax_mod_down_v1")                      \
   X(FhejaxInnerProduct, "fhejax_inner_product_v1")            \
   X(FhejaxGadgetProduct, "fhejax_gadget_product_v1")          \

@@ -115,37 +115,40 @@ void MultiplyByKey(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits
 
 int64_t KeyWords(const Plan& plan) { return plan.key_digits * 2 * plan.key_limbs * plan.n; }
 
-// x: u64[*batch, limbs, N] -> u64[*batch, 2, limbs + special, N]: the switched polynomial times P, before ModDown.
-ffi::Error GadgetProductHandler(ffi::ThreadPool pool, Input x, Input key, Output out, Moduli moduli, Moduli special,
-                                int64_t digit_size) {
+// Calls each(plan, digits of x, key, entry) for each entry of the batch of x u64[*batch, limbs, N] and
+// key u64[*batch, digits, 2, limbs(QP), N].
+template <typename Each>
+ffi::Error ForEachEntry(ffi::ThreadPool& pool, Input x, Input key, Output out, Moduli moduli, Moduli special,
+                        int64_t digit_size, const Each& each) {
   Plan plan;
   if (auto error = MakePlan(ShapeOf(x), ShapeOf(key), moduli, special, digit_size, plan); error.failure()) return error;
   const Batch batch = BatchOf(ShapeOf(*out), 3);
   const auto x_entry = batch.Entries(ShapeOf(x), 2), key_entry = batch.Entries(ShapeOf(key), 4);
   if (batch.count() && (x_entry.empty() || key_entry.empty()))
-    return ffi::Error::InvalidArgument("fhejax_gadget_product: batch axes do not broadcast");
+    return ffi::Error::InvalidArgument("fhejax key switch: batch axes do not broadcast");
   for (int64_t entry = 0; entry < batch.count(); ++entry) {
     const Digits digits = Decompose(pool, plan, x.typed_data() + x_entry[entry] * plan.limbs * plan.n);
-    MultiplyByKey(pool, plan, digits, key.typed_data() + key_entry[entry] * KeyWords(plan),
-                  out->typed_data() + entry * 2 * plan.extended_limbs() * plan.n);
+    each(plan, digits, key.typed_data() + key_entry[entry] * KeyWords(plan), entry);
   }
   return ffi::Error::Success();
+}
+
+// x: u64[*batch, limbs, N] -> u64[*batch, 2, limbs + special, N]: the switched polynomial times P, before ModDown.
+ffi::Error GadgetProductHandler(ffi::ThreadPool pool, Input x, Input key, Output out, Moduli moduli, Moduli special,
+                                int64_t digit_size) {
+  const auto each = [&](const Plan& plan, const Digits& digits, const uint64_t* one_key, int64_t entry) {
+    MultiplyByKey(pool, plan, digits, one_key, out->typed_data() + entry * 2 * plan.extended_limbs() * plan.n);
+  };
+  return ForEachEntry(pool, x, key, out, moduli, special, digit_size, each);
 }
 
 // x: u64[*batch, limbs, N] -> u64[*batch, 2, limbs, N].
 ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, Input key, Output out, Moduli moduli, Moduli special,
                             int64_t digit_size) {
-  Plan plan;
-  if (auto error = MakePlan(ShapeOf(x), ShapeOf(key), moduli, special, digit_size, plan); error.failure()) return error;
-  const Batch batch = BatchOf(ShapeOf(*out), 3);
-  const auto x_entry = batch.Entries(ShapeOf(x), 2), key_entry = batch.Entries(ShapeOf(key), 4);
-  if (batch.count() && (x_entry.empty() || key_entry.empty()))
-    return ffi::Error::InvalidArgument("fhejax_key_switch: batch axes do not broadcast");
-  const int64_t n = plan.n;
-  const Scratch product = MakeScratch(2 * plan.extended_limbs() * n);
-  for (int64_t entry = 0; entry < batch.count(); ++entry) {
-    const Digits digits = Decompose(pool, plan, x.typed_data() + x_entry[entry] * plan.limbs * n);
-    MultiplyByKey(pool, plan, digits, key.typed_data() + key_entry[entry] * KeyWords(plan), product.get());
+  const auto each = [&](const Plan& plan, const Digits& digits, const uint64_t* one_key, int64_t entry) {
+    const int64_t n = plan.n;
+    const Scratch product = MakeScratch(2 * plan.extended_limbs() * n);
+    MultiplyByKey(pool, plan, digits, one_key, product.get());
     ModDownRows(
         pool, n, 2, plan.moduli, plan.special_moduli,
         [&](int64_t poly) { return product.get() + poly * plan.extended_limbs() * n; },
@@ -153,8 +156,8 @@ ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, Input key, Output out
           return out->typed_data() + ((entry * 2 + poly) * plan.limbs + limb) * n;
         },
         [](int64_t, int64_t, uint64_t*) {});
-  }
-  return ffi::Error::Success();
+  };
+  return ForEachEntry(pool, x, key, out, moduli, special, digit_size, each);
 }
 
 // One rotation of one ciphertext c = (c0, c1): the automorphism of (c0 + product/P first half, second half).

@@ -55,12 +55,8 @@ Rounded RoundProduct(double a, const Float& scale) {
   const Float x = Split(a);
   const unsigned __int128 product = static_cast<unsigned __int128>(x.mantissa) * scale.mantissa;  // < 2^106
   const int exponent = x.exponent + scale.exponent;
-  unsigned __int128 magnitude = product;
-  if (exponent < -106) {
-    magnitude = 0;  // below one half
-  } else if (exponent < 0) {
-    magnitude = ((product >> (-exponent - 1)) + 1) >> 1;
-  }
+  const int down = std::min(std::max(-exponent, 0), 107);  // no branch on a value: it is a message
+  const unsigned __int128 magnitude = ((product << 1 >> down) + 1) >> 1;
   return {{static_cast<uint64_t>(magnitude), static_cast<uint64_t>(magnitude >> 64)},
           std::max(exponent, 0),
           x.negative};
@@ -79,7 +75,7 @@ ffi::Error RoundToResiduesHandler(ffi::ThreadPool pool, ffi::Buffer<ffi::F64> a,
     bool shifted = false;
     for (int64_t i = 0; i < count; ++i) {
       integers[i] = RoundProduct(a.typed_data()[entry * n + first + i], factor);
-      shifted |= integers[i].exponent > 0;
+      shifted |= integers[i].exponent > 0;  // only values beyond 2^104 take the slower path, and show it
     }
     for (int64_t limb = 0; limb < limbs; ++limb) {
       const Modulus q = ModulusFor(moduli.begin()[limb]);
@@ -88,7 +84,8 @@ ffi::Error RoundToResiduesHandler(ffi::ThreadPool pool, ffi::Buffer<ffi::F64> a,
       for (int64_t i = 0; i < count; ++i) {
         uint64_t r = ReduceWide(integers[i].magnitude, q);
         if (shifted) r = Multiply(r, powers[integers[i].exponent], q);
-        row[i] = integers[i].negative ? Reduce(q.value - r, q.value) : r;
+        const uint64_t mask = -static_cast<uint64_t>(integers[i].negative);
+        row[i] = (r & ~mask) | (Reduce(q.value - r, q.value) & mask);
       }
     }
   });
@@ -138,23 +135,28 @@ void MixedRadixDigits(const uint64_t* x, int64_t stride, int64_t count, const Mi
 }
 
 // The centred integer with these digits. Negative numbers by their complement: Q - x has digits q_i - 1 - v_i, plus 1.
+// No branch: the digits are those of a decrypted message.
 double CentredValue(const uint64_t* digits, const MixedRadixTable& table, const double* places) {
   const size_t limbs = table.moduli.size();
-  bool negative = false;
-  for (size_t i = limbs; i-- > 0;) {  // compared with (Q - 1) / 2, whose digits are (q_i - 1) / 2
-    const uint64_t half = table.moduli[i].value / 2;
-    if (digits[i * kChunk] != half) {
-      negative = digits[i * kChunk] > half;
-      break;
-    }
+  uint64_t negative = 0;
+  for (size_t i = 0; i < limbs; ++i) {  // compared with (Q - 1) / 2, whose digits are (q_i - 1) / 2, lowest first
+    const uint64_t v = digits[i * kChunk], half = table.moduli[i].value / 2;
+    negative = static_cast<uint64_t>(v > half) | (static_cast<uint64_t>(v == half) & negative);
   }
   double total = 0;
   for (size_t i = 0; i < limbs; ++i) {
-    const uint64_t v = digits[i * kChunk];
-    const uint64_t digit = negative ? table.moduli[i].value - (i > 0) - v : v;
-    if (digit) total += static_cast<double>(static_cast<int64_t>(digit)) * places[i];  // a place may be infinite
+    const uint64_t v = digits[i * kChunk], complement = table.moduli[i].value - (i > 0) - v;
+    const uint64_t digit = (v & (negative - 1)) | (complement & -negative);
+    // A place may be infinite, and nothing of it is nothing.
+    const double term = static_cast<double>(static_cast<int64_t>(digit)) * places[i];
+    uint64_t bits;
+    std::memcpy(&bits, &term, sizeof bits);
+    bits &= -static_cast<uint64_t>(digit != 0);
+    double masked;
+    std::memcpy(&masked, &bits, sizeof masked);
+    total += masked;
   }
-  return negative ? -total : total;
+  return total * (1.0 - 2.0 * static_cast<double>(negative));
 }
 
 // x: u64[*batch, limbs, N] -> f64[*batch, N]. places: the product of the moduli below each, as doubles.

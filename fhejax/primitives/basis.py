@@ -55,6 +55,27 @@ def convert_basis(x: Residues, source: tuple[int, ...], target: tuple[int, ...])
     return _convert_basis(x, source=source, target=target)
 
 
+def mod_raise(x: Residues, source: tuple[int, ...], more: tuple[int, ...]) -> UInt64[Array, "... raised N"]:
+    """Extends a polynomial to further primes, in NTT form: ModRaise from q_0 to the whole chain, or ModUp of a digit.
+
+    Args:
+      x: `uint64[*batch, len(source), N]`.
+      source: the primes that `x` is reduced by.
+      more: the primes to add.
+
+    Returns:
+      `uint64[*batch, len(source) + len(more), N]`: the same centred integers, limbs of `source` first. After ModRaise a
+      ciphertext of m encrypts m + q_0 I for a small integer polynomial I.
+
+    Raises:
+      TypeError: `x` is not `uint64`.
+      ValueError: the limb count differs.
+
+    Source: Cheon, Han, Kim, Kim & Song, "Bootstrapping for Approximate Homomorphic Encryption", 2018, section 3.
+    """
+    return _mod_raise(x, source=source, more=more)
+
+
 def mod_down(x: Residues, keep: tuple[int, ...], drop: tuple[int, ...]) -> UInt64[Array, "... kept N"]:
     """Divides by the product D of the dropped primes and rounds to nearest, in NTT form.
 
@@ -117,6 +138,11 @@ def _overflow(y, source):
     return total >> np.uint64(51)
 
 
+def _compose_mod_raise(x, *, source, more):
+    raised = ntt(convert_basis(inverse_ntt(x, source), source, more), more)
+    return jnp.concatenate([x, raised], axis=-2)
+
+
 def _compose_mod_down(x, *, keep, drop):
     kept = len(keep)
     remainder = inverse_ntt(x[..., kept:, :], drop)
@@ -127,6 +153,11 @@ def _compose_mod_down(x, *, keep, drop):
 def _abstract_convert(x, *, source, target):
     check_residues("convert_basis", x, source)
     return _compat.like([x], (*x.shape[:-2], len(target), x.shape[-1]), x.dtype, x.ndim - 2)
+
+
+def _abstract_mod_raise(x, *, source, more):
+    check_residues("mod_raise", x, source)
+    return _compat.like([x], (*x.shape[:-2], len(source) + len(more), x.shape[-1]), x.dtype, x.ndim - 2)
 
 
 def _abstract_mod_down(x, *, keep, drop):
@@ -141,6 +172,13 @@ _convert_basis = define_primitive(
     abstract=_abstract_convert,
     reference=_reference_convert,
     handler="fhejax_convert_basis_v1",
+    attributes=modulus_attributes,
+)
+_mod_raise = define_primitive(
+    "mod_raise",
+    abstract=_abstract_mod_raise,
+    composition=_compose_mod_raise,
+    handler="fhejax_mod_raise_v1",
     attributes=modulus_attributes,
 )
 _mod_down = define_primitive(
