@@ -34,7 +34,7 @@ def x64(function: _Function) -> _Function:
     return wrapped  # pyright: ignore[reportReturnType]
 
 
-def jit(*static: int) -> Callable[[_Function], _Function]:
+def jit(*static: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`jax.jit` with static positional arguments, run with 64-bit types enabled: how the work of every operation runs.
 
     The public function around it stays in the caller's x64 mode, where checkify and default dtypes belong.
