@@ -29,8 +29,9 @@ $(VENV)/demo: $(VENV)/bin/python $(SOURCES)
 	$(RUN)/pip install --quiet ".[examples]"
 	touch $@
 
+# Editable, so that Python started here finds the sources and the kernels alike.
 $(VENV)/test: $(VENV)/bin/python $(SOURCES)
-	$(RUN)/pip install --quiet ".[examples,test]"
+	$(RUN)/pip install --quiet --editable ".[examples,test]"
 	touch $@
 
 clean:
