@@ -19,17 +19,17 @@ lint: $(VENV)/test
 	$(RUN)/ruff format --check .
 	$(RUN)/pyright --pythonpath $(RUN)/python
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py ffi/*/*)
+SOURCES := Makefile pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py ffi/*/*)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/pip install --quiet --upgrade pip
 
+# Editable, so that Python started in this directory finds the sources and the kernels alike.
 $(VENV)/demo: $(VENV)/bin/python $(SOURCES)
-	$(RUN)/pip install --quiet ".[examples]"
+	$(RUN)/pip install --quiet --editable ".[examples]"
 	touch $@
 
-# Editable, so that Python started here finds the sources and the kernels alike.
 $(VENV)/test: $(VENV)/bin/python $(SOURCES)
 	$(RUN)/pip install --quiet --editable ".[examples,test]"
 	touch $@
