@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all lint sanitize clean
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
@@ -13,6 +13,15 @@ test: lint
 
 test-all: lint
 	$(RUN)/pytest -n 2 -m "slow or not slow" tests --pyargs fhejax
+
+# The kernels under the address and undefined-behaviour sanitizers, in an environment of their own.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,modular ntt automorphism basis key_switch sampling residues embedding))
+sanitize:
+	CMAKE_ARGS='-DCMAKE_CXX_FLAGS="$(SANITIZE)"' $(MAKE) VENV=.venv-sanitize .venv-sanitize/test
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so) \
+	$$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	.venv-sanitize/bin/pytest -k "not reference" $(KERNEL_TESTS)
 
 lint: $(VENV)/test
 	$(RUN)/ruff check .
@@ -35,4 +44,4 @@ $(VENV)/test: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) .venv-sanitize build
