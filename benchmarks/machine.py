@@ -80,7 +80,8 @@ def _compiled() -> ctypes.CDLL:
         except FileNotFoundError:
             raise Unavailable(f"no C compiler: {command[0]} is not there; install one or set CC") from None
         except subprocess.CalledProcessError as error:
-            raise Unavailable(f"{command[0]} cannot compile {source.name}: {error.stderr.splitlines()[0]}") from None
+            said = (error.stderr.splitlines() or ["it says nothing"])[0]
+            raise Unavailable(f"{command[0]} cannot compile {source.name}: {said}") from None
         return ctypes.CDLL(str(library))
 
 
