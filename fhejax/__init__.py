@@ -31,6 +31,8 @@ from fhejax.ops import (
     subtract as subtract,
 )
 from fhejax.parameters import Parameters as Parameters
+from fhejax.polynomials.evaluation import evaluate as evaluate
+from fhejax.polynomials.polynomial import Polynomial as Polynomial
 from fhejax.precision import precision as precision
 from fhejax.random import Seed as Seed, new_seed as new_seed, split_seed as split_seed
 from fhejax.rotations import (

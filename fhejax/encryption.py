@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fhejax import _compat
 from fhejax.encoding import decode, encode
@@ -30,7 +31,7 @@ def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
 
     Args:
       seed: `uint32[8]`, used for nothing else: the same seed twice gives away the difference of the messages.
-      key: a public key, or the secret key.
+      key: a public key, or the secret key; a batch of them broadcasts against that of the values.
       values: real or complex `[*batch, k]` with k at most `params.slots`, or a Plaintext.
 
     Returns:
@@ -106,11 +107,21 @@ def check_same_params(operation: str, *values: Any) -> None:
             )
 
 
+def _encryptions(messages: tuple[int, ...], keys: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch shape of a result. Each entry has randomness of its own: shared by two keys it would betray both."""
+    try:
+        return np.broadcast_shapes(messages, keys)
+    except ValueError:
+        raise ValueError(
+            f"encrypt: a batch of messages {messages} and a batch of keys {keys} do not broadcast"
+        ) from None
+
+
 @_compat.jit(3, 4)
 def _encrypt_public(seed, key, message, params, level):
     """(v b + e0, v a + e1) modulo q_0..q_l and p_0, divided by p_0, plus the message."""
     moduli, special = params.moduli_at(level), params.special_moduli[:1]
-    basis, batch = moduli + special, message.shape[:-2]
+    basis, batch = moduli + special, _encryptions(message.shape[:-2], key.shape[:-3])
     count = math.prod(batch)
     b_a = jnp.concatenate([key[..., : level + 1, :], key[..., -1:, :]], axis=-2)
     v = ntt(sample_ternary(seed, count, basis, params.degree), basis)
@@ -125,7 +136,7 @@ def _encrypt_public(seed, key, message, params, level):
 @_compat.jit(3, 4)
 def _encrypt_secret(seed, secret, message, params, level):
     """(-a s + e + message, a)."""
-    moduli, batch = params.moduli_at(level), message.shape[:-2]
+    moduli, batch = params.moduli_at(level), _encryptions(message.shape[:-2], secret.shape[:-2])
     count, shape = math.prod(batch), (*batch, level + 1, params.degree)
     a = sample_uniform(seed, count, moduli, params.degree).reshape(shape)
     e = ntt(sample_gaussian(seed, count, moduli, params.degree, params.error_deviation), moduli).reshape(shape)

@@ -1,5 +1,8 @@
 """The errors that a program may want to tell apart. Each message says what to type."""
 
+import operator
+from typing import Any
+
 
 class LevelError(ValueError):
     """No level is left for an operation that needs one, or a level is out of reach."""
@@ -15,3 +18,17 @@ class MissingKeyError(LookupError):
 
 class ParametersMismatchError(ValueError):
     """Values of different parameter sets met."""
+
+
+def static_integer(operation: str, name: str, value: Any) -> int:
+    """An argument that is part of the program, as a Python integer.
+
+    Raises:
+      TypeError: it is something else, or traced.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:  # JAX's errors for traced values are among them
+        raise TypeError(
+            f"{operation}: {name} = {value!r} is not a Python integer; it is static, chosen when the program is traced"
+        ) from None

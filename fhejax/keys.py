@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
+from fhejax.errors import static_integer
 from fhejax.parameters import Parameters
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
@@ -27,7 +28,7 @@ def secret_key(seed: Seed, params: Parameters) -> SecretKey:
       params: the parameter set.
 
     Raises:
-      TypeError: `seed` is not a seed.
+      TypeError: `seed` is not a seed, or `params` not parameters.
 
     Example:
       >>> import fhejax as fhe
@@ -35,6 +36,11 @@ def secret_key(seed: Seed, params: Parameters) -> SecretKey:
       >>> fhe.secret_key(fhe.new_seed(), params)  # doctest: +ELLIPSIS
       SecretKey(Parameters(N=2^13, ...), data hidden)
     """
+    if not isinstance(params, Parameters):
+        raise TypeError(
+            f"secret_key: got {type(params).__name__} for the parameters; type secret_key(seed, params) with "
+            "params = fhejax.Parameters.for_depth(...)"
+        )
     return SecretKey(_secret(seed_for("secret_key", seed), params), params)
 
 
@@ -47,8 +53,9 @@ def public_key(seed: Seed, secret: SecretKey) -> PublicKey:
 
     Raises:
       TypeError: `seed` is not a seed, or `secret` not a secret key.
+      ValueError: `secret` is a batch.
     """
-    check_secret("public_key", secret)
+    _check_one("public_key", secret)
     return PublicKey(_public(seed_for("public_key", seed, secret), secret.data, secret.params), secret.params)
 
 
@@ -69,15 +76,16 @@ def evaluation_keys(
       level: the highest level at which the keys will be used; the top if None. Lower levels make smaller keys.
 
     Raises:
-      TypeError: `seed` is not a seed, `secret` not a secret key, or a rotation not an integer.
-      ValueError: `level` is out of range.
+      TypeError: `seed` is not a seed, `secret` not a secret key, or a rotation or the level not an integer.
+      ValueError: `level` is out of range, or `secret` is a batch.
 
     Source: Han & Ki, "Better Bootstrapping for Approximate Homomorphic Encryption", 2020, section 3.
     """
-    check_secret("evaluation_keys", secret)
+    _check_one("evaluation_keys", secret)
     params = secret.params
-    level = params.max_level if level is None else level
-    params.moduli_at(level)  # raises for a level out of range
+    level = params.max_level if level is None else static_integer("evaluation_keys", "level", level)
+    if not 0 <= level <= params.max_level:
+        raise ValueError(f"evaluation_keys: level = {level}; there are levels 0 to {params.max_level}")
     elements = {galois_element(params, step) for step in _integers(rotations)} - {1}
     if conjugation:
         elements.add(2 * params.degree - 1)
@@ -107,7 +115,20 @@ def check_secret(operation: str, secret: object) -> None:
         )
 
 
+def _check_one(operation: str, secret: SecretKey) -> None:
+    """Refuses a batch: each secret needs randomness of its own."""
+    check_secret(operation, secret)
+    batch = secret.data.shape[:-2]
+    if batch:
+        raise ValueError(
+            f"{operation}: got a batch of secret keys, shape {batch}; each needs a seed of its own: "
+            f"type jax.vmap(fhejax.{operation})(fhejax.split_seed(seed, {batch[0]}), secrets)"
+        )
+
+
 def _integers(rotations: Iterable[int]) -> list[int]:
+    if not isinstance(rotations, Iterable):
+        raise TypeError(f"evaluation_keys: rotations = {rotations!r}; type rotations=({rotations!r},)")
     steps = list(rotations)
     for step in steps:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.encryption import check_same_params
-from fhejax.errors import LevelError, ScaleError
+from fhejax.errors import LevelError, ScaleError, static_integer
 from fhejax.primitives.basis import mod_down
 from fhejax.primitives.modular import multiply_scalar
 from fhejax.values import Ciphertext, Plaintext
@@ -58,11 +58,14 @@ def drop_to_level(x: Ciphertext, level: int) -> Ciphertext:
 
     Raises:
       LevelError: `level` is negative or above `x.level`.
+      ScaleError: `x` is a raw product, and `level` its own.
+      TypeError: `level` is not an integer.
     """
     check_ciphertext("drop_to_level", x)
+    level = static_integer("drop_to_level", "level", level)
     if not 0 <= level <= x.level:
         raise LevelError(f"drop_to_level: level {level} is not between 0 and the ciphertext's level {x.level}")
-    return brought_to(x, int(level), x.params.scale_at(int(level)))
+    return brought_to(x, level, x.params.scale_at(level))
 
 
 def align(operation: str, x: Encoded, y: Other) -> tuple[Encoded, Other]:
@@ -82,8 +85,14 @@ def align(operation: str, x: Encoded, y: Other) -> tuple[Encoded, Other]:
 
 
 def to_canonical(x: Encoded) -> Encoded:
-    """A raw product rescaled; anything else as it is."""
-    return x if x.scale == x.params.scale_at(x.level) else rescaled(x, "rescale")
+    """A raw product rescaled; an operand of any other scale brought to a canonical one, a level or two below."""
+    params = x.params
+    while x.scale != params.scale_at(x.level):
+        if x.level and params.scale_at(x.level - 1) * params.moduli[x.level] / x.scale >= _LEAST_FACTOR:
+            x = brought_to(x, x.level - 1, params.scale_at(x.level - 1))
+        else:
+            x = rescaled(x, "rescale")
+    return x
 
 
 def check_ciphertext(operation: str, x: Any) -> None:

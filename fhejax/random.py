@@ -4,7 +4,6 @@ A seed is used once. Whoever needs several splits one; the streams are defined i
 `jax.random` is never used for secrets: its keys hold 64 bits, and often only 32 of them are random.
 """
 
-import operator
 import os
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, UInt32
 
 from fhejax import _compat
+from fhejax.errors import static_integer
 from fhejax.primitives.sampling import chacha20, fresh_for
 
 Seed = UInt32[Array | np.ndarray, "8"]
@@ -58,7 +58,7 @@ def split_seed(seed: Seed, n: int) -> UInt32[Array, "n 8"]:
       `uint32[n, 8]`: unpack it, index it, or map over it. Seed `i` does not depend on `n`.
 
     Raises:
-      TypeError: `seed` is not a seed.
+      TypeError: `seed` is not a seed, or `n` not an integer.
       ValueError: `seed` has another shape, or `n` is below 1.
 
     Example:
@@ -66,7 +66,7 @@ def split_seed(seed: Seed, n: int) -> UInt32[Array, "n 8"]:
       >>> for_key, for_message = fhe.split_seed(fhe.new_seed(), 2)
     """
     words = check_seed("split_seed", seed)
-    n = operator.index(n)
+    n = static_integer("split_seed", "n", n)
     if n < 1:
         raise ValueError(f"split_seed: n = {n}; need at least 1")
     place = np.zeros((n, 4), np.uint32)

@@ -7,7 +7,7 @@ have one, at one key switch each; the shortest composition is found when the pro
 import collections
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -42,13 +42,7 @@ def rotate(x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
 
     Source: Han & Ki, 2020, section 3; Halevi & Shoup, 2018, section 5.
     """
-    x, step = _checked("rotate", x, step, keys)
-    path = _path(step, keys, x)
-    if len(path) > 1:
-        _log.info("rotate by %d: composed of %s, %d key switches", step, path, len(path))
-    for part in path:
-        (x,) = _rotated(x, [_element_for(part, keys, x)], keys)
-    return x
+    return _rotate("rotate", x, step, keys)
 
 
 def rotate_many(x: Ciphertext, steps: Sequence[int], keys: EvaluationKeys) -> list[Ciphertext]:
@@ -67,11 +61,13 @@ def rotate_many(x: Ciphertext, steps: Sequence[int], keys: EvaluationKeys) -> li
 
     Source: Halevi & Shoup, "Faster Homomorphic Linear Transformations in HElib", 2018, section 5.
     """
+    if not isinstance(steps, Iterable):
+        raise TypeError(f"rotate_many: steps = {steps!r}; type rotate_many(x, ({steps!r},), keys)")
     reduced = [_checked("rotate_many", x, step, keys)[1] for step in steps]
-    direct = {step: _path(step, keys, x) for step in reduced}
+    direct = {step: _path("rotate_many", step, keys, x) for step in reduced}
     hoisted = [step for step, path in direct.items() if len(path) == 1]
     results = dict(zip(hoisted, _rotated(x, [_element_for(step, keys, x) for step in hoisted], keys), strict=True))
-    return [results[step] if step in results else rotate(x, step, keys) for step in reduced]
+    return [results[step] if step in results else _rotate("rotate_many", x, step, keys) for step in reduced]
 
 
 def conjugate(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
@@ -109,7 +105,7 @@ def sum_slots(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     check_ciphertext("sum_slots", x)
     step = 1
     while step < x.slots:
-        x = add(x, rotate(x, step, keys))
+        x = add(x, _rotate("sum_slots", x, step, keys))
         step *= 2
     return x
 
@@ -127,6 +123,16 @@ def rotation_path(keys: EvaluationKeys, step: int, slots: int | None = None) -> 
     """
     slots = slots or keys.params.slots
     return _find(step % slots, tuple(sorted({s % slots for s in keys.rotations})), slots)
+
+
+def _rotate(operation: str, x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
+    x, step = _checked(operation, x, step, keys)
+    path = _path(operation, step, keys, x)
+    if len(path) > 1:
+        _log.info("%s by %d: composed of %s, %d key switches", operation, step, path, len(path))
+    for part in path:
+        (x,) = _rotated(x, [_element_for(part, keys, x)], keys)
+    return x
 
 
 def _checked(operation, x, step, keys):
@@ -148,7 +154,7 @@ def _check_two(operation, x):
         raise ValueError(f"{operation}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
 
 
-def _path(step, keys, x):
+def _path(operation, step, keys, x):
     steps = galois_steps(x.params.degree)
     galois = {} if keys is None else keys.galois
     usable = {steps[g] % x.slots for g, key in galois.items() if g in steps and key.level >= x.level}
@@ -156,7 +162,7 @@ def _path(step, keys, x):
         return _find(step, tuple(sorted(usable)), x.slots)
     except MissingKeyError:
         raise MissingKeyError(
-            f"rotate: no key for step {step} at level {x.level}, and none of the steps there are composes it: "
+            f"{operation}: no key for step {step} at level {x.level}, and none of the steps there are composes it: "
             f"{sorted(usable)}; type fhejax.evaluation_keys(seed, secret_key, rotations=({step}, ...))"
         ) from None
 

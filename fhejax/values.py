@@ -9,12 +9,14 @@ refuse an array to which that has happened.
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from fhejax import _compat
 from fhejax.parameters import Parameters
 
 # An array in use; JAX also builds these values around tracers, shapes and None.
@@ -24,6 +26,21 @@ _STATIC = {"static": True}
 
 # Filled by fhejax.ops, so that imports run one way.
 operators: dict[str, Callable[..., Any]] = {}
+
+
+class _Pickled:
+    """Pickling and copying by NumPy: an unpickled JAX array is cut to 32 bits while jax_enable_x64 is off."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        values = [getattr(self, f.name) for f in fields(self)]  # pyright: ignore[reportArgumentType]
+        return _restore, (type(self), *(np.asarray(x) if isinstance(x, jax.Array) else x for x in values))
+
+
+@_compat.x64
+def _restore(kind: type, *values: Any) -> Any:
+    return kind(*(jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in values))
 
 
 class _Arithmetic:
@@ -58,7 +75,7 @@ class _Arithmetic:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False)
-class Plaintext:
+class Plaintext(_Pickled):
     """Encoded slots, not encrypted.
 
     Attributes:
@@ -83,7 +100,7 @@ class Plaintext:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False)
-class Ciphertext(_Arithmetic):
+class Ciphertext(_Pickled, _Arithmetic):
     """Encrypted slots.
 
     `x + y`, `x - y`, `-x` work with ciphertexts, plaintexts, arrays and numbers, on any levels. `x * y` with an array
@@ -142,7 +159,7 @@ class SecretKey:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False)
-class PublicKey:
+class PublicKey(_Pickled):
     """The key that encrypts.
 
     Attributes:
@@ -159,7 +176,7 @@ class PublicKey:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False)
-class SwitchingKey:
+class SwitchingKey(_Pickled):
     """A key that carries ciphertexts from one secret to another, up to a level.
 
     Attributes:
@@ -203,8 +220,7 @@ class EvaluationKeys:
 
     def __repr__(self) -> str:
         kinds = ["relinearization"] * (self.relinearization is not None) + ["conjugation"] * self.conjugation
-        leaves = jax.tree.leaves(self)
-        size = sum(getattr(leaf, "nbytes", 0) for leaf in leaves)
+        size = sum(_bytes(leaf) for leaf in jax.tree.leaves(self))
         return f"EvaluationKeys({', '.join(kinds)}, rotations={self.rotations}, {_megabytes(size)})"
 
 
@@ -261,10 +277,12 @@ def _batch(data: Any, own_axes: int) -> str:
 
 
 def _size(data: Any) -> str:
-    shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
-    if shape is None or dtype is None:
-        return f"data={type(data).__name__}"
-    return _megabytes(math.prod(shape) * np.dtype(dtype).itemsize)
+    return _megabytes(_bytes(data)) if hasattr(data, "shape") else f"data={type(data).__name__}"
+
+
+def _bytes(data: Any) -> int:
+    """Of an array, a tracer or the shape of one; 0 of anything else that may stand in a pytree."""
+    return math.prod(data.shape) * np.dtype(data.dtype).itemsize if hasattr(data, "shape") else 0
 
 
 def _megabytes(size: int) -> str:

@@ -137,7 +137,9 @@ def test_any_route_to_a_level_gives_one_type():
         fhe.drop_to_level(x, 1),
         fhe.square(fhe.square(x, keys().evaluation), keys().evaluation),
         0.5 * fhe.drop_to_level(x, 2),
-        fhe.rescale(fhe.relinearize(fhe.drop_to_level(x, 2) * fhe.multiply_plain(x, x.params.slots), keys().evaluation)),
+        fhe.rescale(
+            fhe.relinearize(fhe.drop_to_level(x, 2) * fhe.multiply_plain(x, x.params.slots), keys().evaluation)
+        ),
         fhe.drop_to_level(x * x, 1),
     ]
     two = [fhe.relinearize(route, keys().evaluation) for route in routes]

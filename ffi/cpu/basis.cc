@@ -29,7 +29,8 @@ ffi::Error ConvertBasisHandler(ffi::ThreadPool pool, Input x, Output out, Moduli
     kernels.overflow(rows.data(), table.source.data(), terms, v, block);
     for (int64_t j = 0; j < targets; ++j)
       kernels.combine(rows.data(), table.factors[j].data(), terms, v, table.last[j],
-                      out->typed_data() + (entry * targets + j) * n + first, block, ModulusFor(moduli[j]));
+                      out->typed_data() + (entry * targets + j) * n + first, block, ModulusFor(moduli[j]),
+                      table.narrow);
   });
   return ffi::Error::Success();
 }
@@ -64,7 +65,7 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
     uint64_t* const row = out->typed_data() + (entry * (terms + added) + terms + limb) * n;
     const auto rows = RowsAt(y.get() + entry * terms * n, terms, n, 0);
     kernels.combine(rows.data(), table.factors[limb].data(), terms, v.get() + entry * n, table.last[limb], row, n,
-                    ModulusFor(moduli[limb]));
+                    ModulusFor(moduli[limb]), table.narrow);
     kernels.forward_ntt(row, NttTableFor(n, moduli[limb]));
   });
   return ffi::Error::Success();

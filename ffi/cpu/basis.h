@@ -51,7 +51,7 @@ void ModDownRows(ffi::ThreadPool& pool, int64_t n, int64_t polys, const std::vec
     const auto rows = RowsAt(y.get() + poly * dropped * n, dropped, n, 0);
     const Modulus& q = ModulusFor(keep[limb]);
     kernels.combine(rows.data(), table.factors[limb].data(), dropped, v.get() + poly * n, table.last[limb], lifted, n,
-                    q);
+                    q, table.narrow);
     kernels.forward_ntt(lifted, NttTableFor(n, keep[limb]));
     uint64_t* const row = destination(poly, limb, lifted + n);
     kernels.subtract_multiply(x(poly) + limb * n, lifted, table.inverse_product[limb], row, n, q);

@@ -1,5 +1,6 @@
 #include "cpu/basis_tables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cpu/tables.h"
@@ -25,6 +26,7 @@ SourceLimb MakeSourceLimb(const std::vector<uint64_t>& source, size_t i) {
 
 BasisTable MakeBasisTable(const std::vector<uint64_t>& source, const std::vector<uint64_t>& target) {
   BasisTable table;
+  table.narrow = std::all_of(source.begin(), source.end(), [](uint64_t c) { return c < uint64_t{1} << 50; });
   for (size_t i = 0; i < source.size(); ++i) table.source.push_back(MakeSourceLimb(source, i));
   for (const uint64_t d : target) {
     std::vector<uint64_t> factors;

@@ -19,6 +19,7 @@ struct SourceLimb {
 
 // x = sum y_i (C/c_i) - v C with y_i = x_i (C/c_i)^-1 mod c_i: the centred representative.
 struct BasisTable {
+  bool narrow;  // every source prime is below 2^50
   std::vector<SourceLimb> source;
   std::vector<std::vector<uint64_t>> factors;  // [target][source]: C/c_i mod d
   std::vector<uint64_t> last;                  // [target]: -C mod d

@@ -13,6 +13,7 @@ std::vector<const Kernels*> AvailableKernels() {
   __builtin_cpu_init();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+  if (avx512 && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512ifma")) available.push_back(&kIfma);
   if (avx512 && __builtin_cpu_supports("bmi2")) available.push_back(&kAvx512);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) available.push_back(&kAvx2);
 #endif

@@ -16,6 +16,8 @@ namespace fhejax {
 
 struct Kernels {
   const char* name;
+  // Primes with fewer bits than this (or equally many) have tables of their own, NarrowRoots; 0 where none do.
+  int narrow_bits;
 
   // In place; natural order in, bit-reversed order out.
   void (*forward_ntt)(uint64_t* x, const NttTable& table);
@@ -36,8 +38,9 @@ struct Kernels {
   void (*inner_product)(const uint64_t* const* a, const uint64_t* const* b, int64_t terms, uint64_t* out, int64_t n,
                         const Modulus& q);
   // out = sum over i < terms of y[i] factors[i], plus v last, modulo q; factors and last below q, y[i] < 2^61, v < 2^9.
+  // `narrow` says that y[i] < 2^50.
   void (*combine)(const uint64_t* const* y, const uint64_t* factors, int64_t terms, const uint64_t* v, uint64_t last,
-                  uint64_t* out, int64_t n, const Modulus& q);
+                  uint64_t* out, int64_t n, const Modulus& q, bool narrow);
   // v = round(sum over i < terms of y[i] / c_i), by the fixed-point rule of SourceLimb.
   void (*overflow)(const uint64_t* const* y, const SourceLimb* limbs, int64_t terms, uint64_t* v, int64_t n);
 
@@ -49,6 +52,7 @@ extern const Kernels kPortable;
 #ifdef FHEJAX_X86
 extern const Kernels kAvx2;
 extern const Kernels kAvx512;
+extern const Kernels kIfma;
 #endif
 
 // The instruction sets of this machine, best first.

@@ -1,5 +1,6 @@
 // The inner loops in plain C++. Each kernels_*.cc compiles this file for one instruction set, with
-// FHEJAX_KERNELS naming the table and FHEJAX_KERNELS_NAME its name; everything lives in an unnamed namespace, so
+// FHEJAX_KERNELS naming the table and FHEJAX_KERNELS_NAME its name (or neither, to use some of the loops beside better
+// ones); everything lives in an unnamed namespace, so
 // that no instance compiled for one instruction set is ever linked into another.
 
 #include "common/chacha20.h"
@@ -88,7 +89,7 @@ void InnerProductRow(const uint64_t* const* a, const uint64_t* const* b, int64_t
 }
 
 void CombineRow(const uint64_t* const* y, const uint64_t* factors, int64_t terms, const uint64_t* v, uint64_t last,
-                uint64_t* out, int64_t n, const Modulus& q) {
+                uint64_t* out, int64_t n, const Modulus& q, bool) {
   for (int64_t i = 0; i < n; ++i) {
     Wide sum = MultiplyWide(v[i], last);
     for (int64_t t = 0; t < terms; ++t) {
@@ -129,10 +130,12 @@ void ChaCha20Blocks(const uint32_t* key, const uint32_t* nonce, uint32_t first, 
 
 }  // namespace
 
+#ifdef FHEJAX_KERNELS
 extern const Kernels FHEJAX_KERNELS = {
-    FHEJAX_KERNELS_NAME, ForwardNtt,        InverseNtt,          AddRow,          SubtractRow, NegateRow, MultiplyRow,
-    MultiplyAddRow,      MultiplyFactorRow, SubtractMultiplyRow, InnerProductRow, CombineRow,  OverflowRow,
-    ChaCha20Blocks,
+    FHEJAX_KERNELS_NAME, 0,           ForwardNtt,     InverseNtt,        AddRow,
+    SubtractRow,         NegateRow,   MultiplyRow,    MultiplyAddRow,    MultiplyFactorRow,
+    SubtractMultiplyRow, InnerProductRow, CombineRow, OverflowRow,       ChaCha20Blocks,
 };
+#endif
 
 }  // namespace fhejax

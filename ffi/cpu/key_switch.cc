@@ -87,7 +87,7 @@ std::vector<const uint64_t*> RaiseLimb(const Plan& plan, const Digits& digits, i
     uint64_t* const row = store + d * n;
     const auto y = RowsAt(digits.y.get() + d * plan.digit_size * n, plan.digit_limbs(d), n, 0);
     kernels.combine(y.data(), plan.mod_up[d]->factors[limb].data(), plan.digit_limbs(d), digits.v.get() + d * n,
-                    plan.mod_up[d]->last[limb], row, n, ModulusFor(q));
+                    plan.mod_up[d]->last[limb], row, n, ModulusFor(q), plan.mod_up[d]->narrow);
     kernels.forward_ntt(row, NttTableFor(n, q));
     raised[d] = row;
   }

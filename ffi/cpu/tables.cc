@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cpu/kernels.h"
+
 namespace fhejax {
 namespace {
 
@@ -32,11 +34,26 @@ std::vector<Factor> BitReversedPowers(uint64_t root, int64_t degree, const Modul
   return powers;
 }
 
+NarrowRoots Narrow(const std::vector<Factor>& roots) {
+  NarrowRoots narrow;
+  for (const Factor& w : roots) {
+    narrow.values.push_back(w.value);
+    narrow.companions.push_back(w.companion >> 12);  // floor(floor(w 2^64 / q) / 2^12) = floor(w 2^52 / q)
+  }
+  return narrow;
+}
+
+constexpr int64_t kLeastNarrowDegree = 64;  // what the narrow transforms do in registers at once
+
 NttTable MakeNttTable(int64_t degree, uint64_t q) {
-  NttTable table{degree, MakeModulus(q), {}, {}, MakeFactor(Inverse(static_cast<uint64_t>(degree), q), q)};
+  NttTable table{degree, MakeModulus(q), MakeFactor(Inverse(static_cast<uint64_t>(degree), q), q), {}, {}, {}, {}};
   const uint64_t psi = SmallestPrimitiveRoot(2 * static_cast<uint64_t>(degree), q);
   table.roots = BitReversedPowers(psi, degree, table.modulus);
   table.inverse_roots = BitReversedPowers(Inverse(psi, q), degree, table.modulus);
+  if (q < uint64_t{1} << ActiveKernels().narrow_bits && degree >= kLeastNarrowDegree) {
+    table.narrow_roots = Narrow(std::exchange(table.roots, {}));
+    table.narrow_inverse_roots = Narrow(std::exchange(table.inverse_roots, {}));
+  }
   return table;
 }
 

@@ -17,12 +17,19 @@ uint64_t Inverse(uint64_t a, uint64_t q);  // q prime
 Factor MakeFactor(uint64_t value, uint64_t q);
 Modulus MakeModulus(uint64_t q);
 
+// Factors w below a prime below 2^50, with companions floor(w 2^52 / q), for kernels of 52-bit products.
+struct NarrowRoots {
+  std::vector<uint64_t> values, companions;
+};
+
+// The powers psi^brv(i) and psi^-brv(i), i < degree, psi the smallest primitive 2N-th root: in the one form that the
+// active kernels use for this prime.
 struct NttTable {
   int64_t degree;
   Modulus modulus;
-  std::vector<Factor> roots;          // psi^brv(i), i < degree; psi the smallest primitive 2N-th root
-  std::vector<Factor> inverse_roots;  // psi^-brv(i)
-  Factor inverse_degree;              // 1/N
+  Factor inverse_degree;  // 1/N
+  std::vector<Factor> roots, inverse_roots;
+  NarrowRoots narrow_roots, narrow_inverse_roots;
 };
 
 const NttTable& NttTableFor(int64_t degree, uint64_t q);

@@ -1,0 +1,1 @@
+"""Polynomials in the Chebyshev basis, and their evaluation on ciphertexts."""
