@@ -20,7 +20,8 @@ from fhejax.errors import LevelError, MissingKeyError, ParametersMismatchError
 from fhejax.levels import align, brought_to, check_ciphertext, product_scale, to_canonical
 from fhejax.primitives import modular
 from fhejax.primitives.basis import mod_down
-from fhejax.primitives.key_switch import gadget_product, key_switch
+from fhejax.primitives.key_switch import key_switch
+from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale, tensor
 from fhejax.primitives.residues import round_to_residues
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, operators
 
@@ -88,12 +89,9 @@ def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Ciphertext:
 
 
 def square(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
-    """x^2, relinearised and rescaled: as `multiply(x, x, keys)`, with one product less."""
+    """x^2, relinearised and rescaled: `multiply(x, x, keys)`."""
     check_ciphertext("square", x)
-    x = to_canonical(x)
-    _check_factors("square", x, x)
-    key = relinearization_key("square", keys, x)
-    return _product(x, x, _square_relinearize_rescale(x.data, key, x.params, x.level))
+    return multiply(x, x, keys)
 
 
 def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
@@ -372,6 +370,7 @@ def _by_components(function):
 
 
 _add, _subtract = _by_components(modular.add), _by_components(modular.subtract)
+_tensor = _compat.jit(2)(tensor)
 _negate = _compat.jit(1)(modular.negate)
 _multiply_scalar = _compat.jit(2)(modular.multiply_scalar)
 
@@ -411,38 +410,14 @@ def _dot_plain_rescale(xs, plains, params, level):
     return mod_down(total, moduli[:-1], moduli[-1:])
 
 
-@_compat.jit(2)
-def _tensor(x, y, moduli):
-    """(x0 y0, x0 y1 + x1 y0, x1 y1)."""
-    x0, x1, y0, y1 = x[..., 0, :, :], x[..., 1, :, :], y[..., 0, :, :], y[..., 1, :, :]
-    middle = modular.multiply_add(x0, y1, modular.multiply(x1, y0, moduli), moduli)
-    return jnp.stack([modular.multiply(x0, y0, moduli), middle, modular.multiply(x1, y1, moduli)], axis=-3)
-
-
 @_compat.jit(3, 4)
 def _multiply_relinearize_rescale(x, y, key, params, level):
-    return _relinearize_rescale(_tensor(x, y, params.moduli_at(level)), key, params, level)
+    return multiply_ciphertexts(x, y, key, params.moduli_at(level), params.special_moduli, params.digit_size)
 
 
 @_compat.jit(2, 3)
-def _square_relinearize_rescale(x, key, params, level):
-    moduli = params.moduli_at(level)
-    x0, x1 = x[..., 0, :, :], x[..., 1, :, :]
-    half = modular.multiply(x0, x1, moduli)
-    parts = [modular.multiply(x0, x0, moduli), modular.add(half, half, moduli), modular.multiply(x1, x1, moduli)]
-    return _relinearize_rescale(jnp.stack(parts, axis=-3), key, params, level)
-
-
-def _relinearize_rescale(tensor, key, params, level):
-    """Lifts (d0, d1) by P beside the switched d2, and divides once by P q_level: one rounding instead of two."""
-    moduli, special = params.moduli_at(level), params.special_moduli
-    switched = gadget_product(tensor[..., 2, :, :], key, moduli, special, params.digit_size)
-    lift = np.array([math.prod(special) % q for q in moduli], np.uint64)
-    lifted = modular.multiply_scalar(tensor[..., :2, :, :], jnp.asarray(lift), moduli)
-    limbs = level + 1
-    total = modular.add(switched[..., :limbs, :], lifted, moduli)
-    total = jnp.concatenate([total, switched[..., limbs:, :]], axis=-2)
-    return mod_down(total, moduli[:-1], moduli[-1:] + special)
+def _relinearize_rescale(data, key, params, level):
+    return relinearize_rescale(data, key, params.moduli_at(level), params.special_moduli, params.digit_size)
 
 
 @_compat.jit(2, 3)

@@ -10,6 +10,7 @@ from residues import centred, chain, compose, negacyclic_product, on_device, ran
 import fhejax as fhe
 from fhejax.primitives import modular
 from fhejax.primitives.key_switch import gadget_product, hoisted_rotations, key_switch, mod_up
+from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
 N = 32
@@ -77,6 +78,17 @@ def test_lowerings_agree(lowering, level, batch):
         native = function(x, key, moduli, SPECIAL, DIGIT_SIZE)
         with fhe.lowering(lowering):
             np.testing.assert_array_equal(native, function(x, key, moduli, SPECIAL, DIGIT_SIZE))
+
+
+@pytest.mark.parametrize("lowering", BOTH)
+@pytest.mark.parametrize("level", [4, 2, 1])
+@pytest.mark.parametrize("batch", [(), (2, 2)])
+def test_products_of_ciphertexts_agree(lowering, level, batch):
+    moduli = MODULI[: level + 1]
+    x, y, key = random_residues(0, moduli, N, (*batch, 2)), random_residues(1, moduli, N, (2,)), random_key(1)
+    native = multiply_ciphertexts(x, y, key, moduli, SPECIAL, DIGIT_SIZE)
+    with fhe.lowering(lowering):
+        np.testing.assert_array_equal(native, multiply_ciphertexts(x, y, key, moduli, SPECIAL, DIGIT_SIZE))
 
 
 @pytest.mark.parametrize("lowering", BOTH)

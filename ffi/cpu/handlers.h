@@ -27,6 +27,7 @@ namespace fhejax {
   X(FhejaxInnerProduct, "fhejax_inner_product_v1")            \
   X(FhejaxGadgetProduct, "fhejax_gadget_product_v1")          \
   X(FhejaxKeySwitch, "fhejax_key_switch_v1")                  \
+  X(FhejaxMultiplyCiphertexts, "fhejax_multiply_ciphertexts_v1") \
   X(FhejaxHoistedRotations, "fhejax_hoisted_rotations_v1")    \
   X(FhejaxChaCha20, "fhejax_chacha20_v1")                     \
   X(FhejaxSampleUniform, "fhejax_sample_uniform_v1")          \

@@ -160,6 +160,65 @@ ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, Input key, Output out
   return ForEachEntry(pool, x, key, out, moduli, special, digit_size, each);
 }
 
+// The rows of x0, x1, y0, y1 of one limb.
+struct Factors {
+  const uint64_t *x0, *x1, *y0, *y1;
+};
+
+// product += P (x0 y0, x0 y1 + x1 y0) modulo q_0..q_l: what the key switch of x1 y1, still times P, is added to.
+void AddLifted(const Plan& plan, int64_t limb, Factors f, uint64_t* product) {
+  const Kernels& kernels = ActiveKernels();
+  const int64_t n = plan.n;
+  const Modulus& q = ModulusFor(plan.moduli[limb]);
+  uint64_t lift = 1;
+  for (const uint64_t p : plan.special_moduli) lift = Multiply(lift, p % q.value, q);
+  uint64_t *const first = product + limb * n, *const second = first + plan.extended_limbs() * n;
+  uint64_t* const d = TaskScratch(n);
+  kernels.multiply(f.x0, f.y0, d, n, q);
+  kernels.multiply_factor(d, MakeFactor(lift, q.value), d, n, q);
+  kernels.add(first, d, first, n, q);
+  kernels.multiply(f.x0, f.y1, d, n, q);
+  kernels.multiply_add(f.x1, f.y0, d, d, n, q);
+  kernels.multiply_factor(d, MakeFactor(lift, q.value), d, n, q);
+  kernels.add(second, d, second, n, q);
+}
+
+// x, y: u64[*batch, 2, limbs, N] -> u64[*batch, 2, limbs - 1, N]: tensor, relinearise, rescale.
+ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, Input key, Output out, Moduli moduli,
+                                      Moduli special, int64_t digit_size) {
+  Plan plan;
+  if (auto error = MakePlan(ShapeOf(x), ShapeOf(key), moduli, special, digit_size, plan); error.failure()) return error;
+  const Batch batch = BatchOf(ShapeOf(*out), 3);
+  const auto x_entry = batch.Entries(ShapeOf(x), 3), y_entry = batch.Entries(ShapeOf(y), 3);
+  const auto key_entry = batch.Entries(ShapeOf(key), 4);
+  if (batch.count() && (x_entry.empty() || y_entry.empty() || key_entry.empty()))
+    return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: batch axes do not broadcast");
+  if (plan.limbs < 2) return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: no modulus would be left");
+  const int64_t n = plan.n, row = plan.limbs * n, kept = plan.limbs - 1;
+  std::vector<uint64_t> keep = plan.moduli, drop = {plan.moduli.back()};
+  keep.pop_back();
+  drop.insert(drop.end(), special.begin(), special.end());
+  const Scratch d2 = MakeScratch(row), product = MakeScratch(2 * plan.extended_limbs() * n);
+  for (int64_t entry = 0; entry < batch.count(); ++entry) {
+    const uint64_t *const a = x.typed_data() + x_entry[entry] * 2 * row, *const b = y.typed_data() + y_entry[entry] * 2 * row;
+    ParallelFor(pool, plan.limbs, [&](int64_t limb) {
+      ActiveKernels().multiply(a + row + limb * n, b + row + limb * n, d2.get() + limb * n, n,
+                               ModulusFor(plan.moduli[limb]));
+    });
+    const Digits digits = Decompose(pool, plan, d2.get());
+    MultiplyByKey(pool, plan, digits, key.typed_data() + key_entry[entry] * KeyWords(plan), product.get());
+    ParallelFor(pool, plan.limbs, [&](int64_t limb) {
+      const int64_t at = limb * n;
+      AddLifted(plan, limb, {a + at, a + row + at, b + at, b + row + at}, product.get());
+    });
+    ModDownRows(
+        pool, n, 2, keep, drop, [&](int64_t poly) { return product.get() + poly * plan.extended_limbs() * n; },
+        [&](int64_t poly, int64_t limb, uint64_t*) { return out->typed_data() + ((entry * 2 + poly) * kept + limb) * n; },
+        [](int64_t, int64_t, uint64_t*) {});
+  }
+  return ffi::Error::Success();
+}
+
 // One rotation of one ciphertext c = (c0, c1): the automorphism of (c0 + product/P first half, second half).
 void FinishRotation(ffi::ThreadPool& pool, const Plan& plan, const uint64_t* c, const uint64_t* product,
                     int64_t element, uint64_t* out) {
@@ -264,6 +323,16 @@ ffi::Error InnerProductHandler(ffi::ThreadPool pool, Input digits, Input key, Ou
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxGadgetProduct, GadgetProductHandler, FHEJAX_KEY_SWITCH);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxKeySwitch, KeySwitchHandler, FHEJAX_KEY_SWITCH);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyCiphertexts, MultiplyCiphertextsHandler,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Input>()
+                                  .Arg<Input>()
+                                  .Arg<Input>()
+                                  .Ret<ffi::Buffer<ffi::U64>>()
+                                  .Attr<Moduli>("moduli")
+                                  .Attr<Moduli>("special")
+                                  .Attr<int64_t>("digit_size"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxHoistedRotations, HoistedRotationsHandler,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()

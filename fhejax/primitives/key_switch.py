@@ -12,6 +12,7 @@ Shoup, "Faster Homomorphic Linear Transformations in HElib", 2018, section 5.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -172,7 +173,13 @@ def _abstract_inner_product(digits, key, *, moduli):
     return _compat.like((digits, key), (*batch, 2, *digits.shape[-2:]), np.uint64, len(batch))
 
 
-def _check_key(name, x, key, moduli, special, digit_size):
+def check_key(name: str, x: Any, key: Any, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int) -> None:
+    """Refuses a key that does not fit a polynomial.
+
+    Raises:
+      TypeError: an operand is not `uint64`.
+      ValueError: limbs, digits or ring degrees do not fit.
+    """
     check_residues(name, x, moduli)
     if key.dtype != np.uint64:
         raise TypeError(f"{name}: the key is {key.dtype}, not uint64; make keys with fhejax.evaluation_keys")
@@ -187,7 +194,7 @@ def _check_key(name, x, key, moduli, special, digit_size):
 
 def _abstract_switch(name, limbs_out):
     def abstract(x, key, *, moduli, special, digit_size):
-        _check_key(name, x, key, moduli, special, digit_size)
+        check_key(name, x, key, moduli, special, digit_size)
         batch = batch_shape(name, (x, 2), (key, 4))
         shape = (*batch, 2, limbs_out(moduli, special), x.shape[-1])
         return _compat.like((x, key), shape, np.uint64, len(batch))
@@ -197,7 +204,7 @@ def _abstract_switch(name, limbs_out):
 
 def _abstract_rotations(ciphertext, *keys, elements, moduli, special, digit_size):
     for key in keys:
-        _check_key("hoisted_rotations", ciphertext, key, moduli, special, digit_size)
+        check_key("hoisted_rotations", ciphertext, key, moduli, special, digit_size)
     if len(keys) != len(elements) or not keys:
         raise ValueError(f"hoisted_rotations: {len(keys)} keys for {len(elements)} elements")
     batch = batch_shape("hoisted_rotations", (ciphertext, 3), *((key, 4) for key in keys))
