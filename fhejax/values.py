@@ -74,7 +74,7 @@ class _Arithmetic:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Plaintext(_Pickled):
     """Encoded slots, not encrypted.
 
@@ -99,7 +99,7 @@ class Plaintext(_Pickled):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Ciphertext(_Pickled, _Arithmetic):
     """Encrypted slots.
 
@@ -138,7 +138,7 @@ class Ciphertext(_Pickled, _Arithmetic):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SecretKey:
     """The key that decrypts. It is not printed and not pickled; save it with `fhejax.save(..., allow_secret=True)`.
 
@@ -158,7 +158,7 @@ class SecretKey:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PublicKey(_Pickled):
     """The key that encrypts.
 
@@ -175,7 +175,7 @@ class PublicKey(_Pickled):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SwitchingKey(_Pickled):
     """A key that carries ciphertexts from one secret to another, up to a level.
 
@@ -193,7 +193,7 @@ class SwitchingKey(_Pickled):
         return f"SwitchingKey(level={self.level}, {_batch(self.data, 4)}{_size(self.data)})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class EvaluationKeys:
     """The keys that operations on ciphertexts need: public, and of no use for decrypting.
 

@@ -21,6 +21,7 @@ Homomorphic Encryption with Non-Sparse Keys", 2021, section 5; products of one s
 
 import dataclasses
 import functools
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -29,10 +30,11 @@ import numpy as np
 from fhejax import _compat
 from fhejax.errors import LevelError
 from fhejax.levels import check_ciphertext, product_scale, to_canonical
-from fhejax.ops import _check_fits, _relinearize_rescale, _tensor, add, multiply_plain, relinearization_key
+from fhejax.ops import add, multiply_plain, relinearization_key
 from fhejax.polynomials.polynomial import Polynomial, check_one_series, known_coefficients, to_unit_interval
 from fhejax.primitives import modular
 from fhejax.primitives.basis import mod_down
+from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale, tensor
 from fhejax.primitives.residues import round_to_residues
 from fhejax.values import Ciphertext, EvaluationKeys
 
@@ -66,10 +68,10 @@ def evaluate(polynomial: Polynomial, x: Ciphertext, keys: EvaluationKeys | None 
       >>> import fhejax as fhe
       >>> params = fhe.Parameters.for_depth(2)
       >>> sk = fhe.secret_key(fhe.new_seed(), params)
-      >>> x = fhe.encrypt(fhe.new_seed(), sk, [-1.0, 0.0, 0.5])
+      >>> x = fhe.encrypt(fhe.new_seed(), sk, [-1.0, 0.5, 1.0])
       >>> cube = fhe.evaluate(fhe.Polynomial([0, 0.75, 0, 0.25]), x, fhe.evaluation_keys(fhe.new_seed(), sk))
       >>> cube.level, fhe.decrypt(sk, cube)[:3].round(3).tolist()
-      (0, [-1.0, 0.0, 0.125])
+      (0, [-1.0, 0.125, 1.0])
     """
     _check_arguments(polynomial, x)
     x, known = to_canonical(x), known_coefficients(polynomial)
@@ -123,8 +125,12 @@ def _check_coefficients(known, x, depth):
     if not np.all(np.isfinite(known)):
         raise ValueError(f"evaluate: the coefficient of T_{np.argmin(np.isfinite(known))} is not finite")
     largest, level = float(np.max(np.abs(known))), x.level - depth
-    scale = x.params.scale_at(level)
-    _check_fits("evaluate: the coefficient", largest, largest * scale, scale, x.params, level)
+    limit = math.prod(x.params.moduli_at(level)) / 2 / x.params.scale_at(level)
+    if largest >= limit:
+        raise ValueError(
+            f"evaluate: a coefficient of magnitude {largest:.6g} is too large for the modulus at level {level}, "
+            f"where the result is; it must be below {limit:.6g}"
+        )
 
 
 def _carried(x, factor, shift):
@@ -256,11 +262,10 @@ def _evaluate(x, values, key, plan):
 
 def _chebyshev(a, b, difference, key):
     """T_(a+b) = 2 T_a T_b - T_(a-b), at the scale that comes of it; `difference` is None for a = b."""
-    level, scale = min(a.level, b.level), a.scale * b.scale
-    twice = modular.add(a.data, a.data, a.params.moduli_at(a.level))
-    twice = Ciphertext(twice, a.params, a.level, a.scale, a.slots, a.real)
+    level = min(a.level, b.level)
+    scale = product_scale(a.params, level, a.scale * b.scale)
+    twice = dataclasses.replace(a, data=modular.add(a.data, a.data, a.params.moduli_at(a.level)))
     minus = [] if difference is None else [difference]
-    scale = product_scale(a.params, level, scale)
     return _combined(level - 1, scale, minus, np.full(len(minus), -1.0), [(twice, b)], None if minus else -1.0, key)
 
 
@@ -289,14 +294,22 @@ def _combined(level, scale, terms, weights, products, constant, key):
     def limbs(x):
         return x.data[..., : above + 1, :]
 
-    parts = [_tensor(limbs(x), limbs(y), moduli) for x, y in products]
+    def ciphertext(data, level, scale):
+        return Ciphertext(data, params, level, scale, like.slots, like.real)
+
+    switch = key, moduli, params.special_moduli, params.digit_size
+    if len(products) == 1 and not terms:  # one kernel; the constant is added behind it
+        ((x, y),) = products
+        total = ciphertext(multiply_ciphertexts(limbs(x), limbs(y), *switch), level, scale)
+        return total if constant is None else add(total, constant)
+    parts = [tensor(limbs(x), limbs(y), moduli) for x, y in products]
     if terms:
         # One scale encodes all weights: what the terms' scales differ by is multiplied into them.
         unit = params.scale_at(above)
-        weights = weights * np.array([unit / x.scale for x in terms])
+        weights = jnp.asarray(weights) * np.array([unit / x.scale for x in terms])
         scalars = round_to_residues(weights[:, None], raw / unit, moduli)[..., 0]
         parts += [modular.multiply_scalar(limbs(x), scalar, moduli) for x, scalar in zip(terms, scalars, strict=True)]
-    total = functools.reduce(add, (Ciphertext(part, params, above, raw, like.slots, like.real) for part in parts))
+    total = functools.reduce(add, (ciphertext(part, above, raw) for part in parts))
     data = (total if constant is None else add(total, constant)).data
-    data = _relinearize_rescale(data, key, params, above) if products else mod_down(data, moduli[:-1], moduli[-1:])
-    return Ciphertext(data, params, level, scale, like.slots, like.real)
+    data = relinearize_rescale(data, *switch) if products else mod_down(data, moduli[:-1], moduli[-1:])
+    return ciphertext(data, level, scale)

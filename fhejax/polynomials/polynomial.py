@@ -6,6 +6,7 @@ A series is p(x) = sum_i c_i T_i(u), where u runs from -1 to 1 while x runs thro
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +16,8 @@ import numpy as np
 from fhejax import _compat
 
 
-@dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
+# jax.jit(polynomial) keeps weak references to it, and hashes it: by identity.
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True, init=False, repr=False, eq=False)
 class Polynomial:
     """A Chebyshev series: call it on arrays, or give it to `fhejax.evaluate` with a ciphertext.
 
@@ -27,7 +29,7 @@ class Polynomial:
     coefficients: Any
     domain: tuple[float, float]
 
-    def __init__(self, coefficients: Any, domain: tuple[float, float] = (-1.0, 1.0)):
+    def __init__(self, coefficients: Any, domain: Sequence[Any] = (-1.0, 1.0)):
         """A series with the coefficients given.
 
         Args:
