@@ -81,17 +81,13 @@ def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Ciphertext:
     """
     if not (isinstance(x, Ciphertext) and isinstance(y, Ciphertext)):
         return multiply_plain(*_ciphertext_first("multiply", x, y))
-    x, y = align("multiply", to_canonical(x), to_canonical(y))
-    _check_factors("multiply", x, y)
-    key = relinearization_key("multiply", keys, x)
-    data = _multiply_relinearize_rescale(x.data, y.data, key, x.params, x.level)
-    return _product(x, y, data)
+    return _multiply("multiply", x, y, keys)
 
 
 def square(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     """x^2, relinearised and rescaled: `multiply(x, x, keys)`."""
     check_ciphertext("square", x)
-    return multiply(x, x, keys)
+    return _multiply("square", x, x, keys)
 
 
 def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
@@ -153,6 +149,8 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
         )
     for x in xs:
         check_ciphertext("dot_plain", x)
+        check_same_params("dot_plain", xs[0], x)
+        _check_slots("dot_plain", xs[0], x)
     xs = [to_canonical(x) for x in xs]
     plains = [_as_plaintext(value, x, x.level, x.scale) for x, value in zip(xs, values, strict=True)]
     level = min(x.level for x in (*xs, *plains))
@@ -161,9 +159,6 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
     scale = xs[0].params.scale_at(level)
     xs = [brought_to(x, level, scale) for x in xs]
     plains = [brought_to(plain, level, scale) for plain in plains]
-    for x in xs[1:]:
-        check_same_params("dot_plain", xs[0], x)
-        _check_slots("dot_plain", xs[0], x)
     data = _dot_plain_rescale([x.data for x in xs], [plain.data for plain in plains], xs[0].params, level)
     real = all(x.real for x in (*xs, *plains))
     return Ciphertext(data, xs[0].params, level - 1, xs[0].params.scale_at(level - 1), xs[0].slots, real)
@@ -242,6 +237,13 @@ def check_keys(operation: str, keys: Any, x: Ciphertext) -> None:
             "type keys = fhejax.evaluation_keys(seed, secret_key)"
         )
     check_same_params(operation, x, keys)
+
+
+def _multiply(operation, x, y, keys):
+    x, y = align(operation, to_canonical(x), to_canonical(y))
+    _check_factors(operation, x, y)
+    key = relinearization_key(operation, keys, x)
+    return _product(x, y, _multiply_relinearize_rescale(x.data, y.data, key, x.params, x.level))
 
 
 def _sum(operation, x, y, combine):

@@ -93,6 +93,9 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
     JAX refuses custom calls whose makers promise no compatibility. fhejax promises: a kernel that changes its meaning
     changes its name.
 
+    A program that encodes arrays among its arguments carries a check for checkify, which JAX cannot write; leave it out
+    by `dataclasses.replace(exported, unordered_effects=())`.
+
     Returns:
       What `jax.export.export` takes as `disabled_checks`: one check a kernel; an empty list where none is loaded.
 

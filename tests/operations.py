@@ -151,53 +151,33 @@ def _sum(x: np.ndarray) -> np.ndarray:
     return np.broadcast_to(x.sum(-1, keepdims=True), x.shape)
 
 
-_SECOND = ("ciphertext", "complex ciphertext", "low ciphertext", "plaintext", "array", "complex row", "number")
+_SECOND = (
+    "ciphertext",
+    "complex ciphertext",
+    "low ciphertext",
+    "plaintext",
+    "array",
+    "complex row",
+    "number",
+    "complex number",
+)
 
 
-def _binary(name: str, run: Callable, meaning: Callable, levels: int = 0) -> dict[str, Operation]:
-    """An operation of two operands, for each kind that the second may be; and the first, unless it is a ciphertext."""
-    table = {}
-    for kind in (*_SECOND, "complex number"):
-        level = (DEPLETED if "low" in kind else TOP) - levels
-        table[f"{name} {kind}"] = Operation(run, ("ciphertext", kind), meaning, level)
-        if "ciphertext" not in kind and "complex" not in kind:
-            table[f"{name} {kind} first"] = Operation(run, (kind, "ciphertext"), meaning, level)
-    return table
+def _binary(name: str, run: Callable, meaning: Callable, levels: int = 0, seconds=_SECOND) -> dict[str, Operation]:
+    """An operation of two operands, for each kind that the second may be."""
+    level = lambda kind: (DEPLETED if "low" in kind else TOP) - levels
+    return {f"{name} {kind}": Operation(run, ("ciphertext", kind), meaning, level(kind)) for kind in seconds}
 
 
-def _operators(kind: str, product: bool) -> dict[str, Operation]:
-    """The signs of Python, on both sides."""
-    pairs = {
-        "x + y": (lambda k, x, y: x + y, lambda x, y: x + y),
-        "y + x": (lambda k, x, y: y + x, lambda x, y: x + y),
-        "x - y": (lambda k, x, y: x - y, lambda x, y: x - y),
-        "y - x": (lambda k, x, y: y - x, lambda x, y: y - x),
-    }
-    table = {f"{sign}, {kind}": Operation(run, ("ciphertext", kind), meaning) for sign, (run, meaning) in pairs.items()}
-    times = {"level": TOP, "raw": True} if product else {"level": TOP - 1}
-    table[f"x * y, {kind}"] = Operation(lambda k, x, y: x * y, ("ciphertext", kind), lambda x, y: x * y, **times)
-    table[f"y * x, {kind}"] = Operation(lambda k, x, y: y * x, ("ciphertext", kind), lambda x, y: x * y, **times)
-    return table
-
-
-_CT, _TWO = ("ciphertext",), ("ciphertext", "ciphertext")
+_CT = ("ciphertext",)
 
 OPERATIONS: dict[str, Operation] = {
     **_binary("add", lambda k, x, y: fhe.add(x, y), lambda x, y: x + y),
-    **_binary("subtract", lambda k, x, y: fhe.subtract(x, y), lambda x, y: x - y),
+    **_binary("subtract", lambda k, x, y: fhe.subtract(x, y), lambda x, y: x - y, seconds=("ciphertext", "plaintext")),
     **_binary("multiply", lambda k, x, y: fhe.multiply(x, y, k.evaluation), lambda x, y: x * y, 1),
-    **_operators("ciphertext", product=True),
-    **_operators("array", product=False),
-    **_operators("number", product=False),
+    "x * y": Operation(lambda k, x, y: x * y, ("ciphertext", "ciphertext"), lambda x, y: x * y, raw=True),
     "negate": Operation(lambda k, x: fhe.negate(x), _CT, lambda x: -x),
-    "-x": Operation(lambda k, x: -x, ("complex ciphertext",), lambda x: -x),
     "square": Operation(lambda k, x: fhe.square(x, k.evaluation), _CT, lambda x: x * x, TOP - 1),
-    "square, complex": Operation(
-        lambda k, x: fhe.square(x, k.evaluation), ("complex ciphertext",), lambda x: x * x, TOP - 1, error=4
-    ),
-    "multiply_plain": Operation(
-        lambda k, x, y: fhe.multiply_plain(x, y), ("ciphertext", "array"), lambda x, y: x * y, TOP - 1
-    ),
     "multiply_plain, integer": Operation(lambda k, x: fhe.multiply_plain(x, -3), _CT, lambda x: -3 * x, error=3),
     "5 * x": Operation(lambda k, x: 5 * x, _CT, lambda x: 5 * x, error=5),
     "x + 2": Operation(lambda k, x: x + 2, _CT, lambda x: x + 2),
@@ -225,7 +205,6 @@ OPERATIONS: dict[str, Operation] = {
     "sum_slots": Operation(lambda k, x: fhe.sum_slots(x, k.evaluation), _CT, _sum, error=SLOTS + 8),
     "drop_to_level": Operation(lambda k, x: fhe.drop_to_level(x, 1), _CT, lambda x: x, 1),
     "encode": Operation(lambda k, x: fhe.encode(x, PARAMS), ("array",), lambda x: x),
-    "encode, complex": Operation(lambda k, x: fhe.encode(x, PARAMS, level=1), ("complex row",), lambda x: x, 1),
     "decode": Operation(lambda k, x: fhe.decode(x, dtype="float32"), ("plaintext",), lambda x: x, error=2**20),
     "encrypt": Operation(lambda k, s, x: fhe.encrypt(s, k.public, x), ("seed", "array"), lambda s, x: x),
     "encrypt, plaintext": Operation(
@@ -238,14 +217,36 @@ OPERATIONS: dict[str, Operation] = {
     ),
 }
 
-# Operations that take a ciphertext to one of the same type: what loops carry, and what a donated buffer can hold.
-CARRIED = {
-    name: operation
-    for name, operation in OPERATIONS.items()
-    if operation.operands[0].endswith("ciphertext")
-    and operation.operands[0] != "low ciphertext"
-    and operation.level == TOP
-    and not operation.raw
-    and name not in ("rotate_many", "decrypt")
-    and not any("complex" in kind for kind in operation.operands[1:])
+_SIGNS = {
+    "x + y": (lambda k, x, y: x + y, lambda x, y: x + y, TOP),
+    "x - y": (lambda k, x, y: x - y, lambda x, y: x - y, TOP),
+    "x * y": (lambda k, x, y: x * y, lambda x, y: x * y, TOP - 1),
+    "add": (lambda k, x, y: fhe.add(x, y), lambda x, y: x + y, TOP),
+    "subtract": (lambda k, x, y: fhe.subtract(x, y), lambda x, y: x - y, TOP),
+    "multiply": (lambda k, x, y: fhe.multiply(x, y), lambda x, y: x * y, TOP - 1),
 }
+
+# The same by Python's signs, with the operands exchanged, and on complex values.
+VARIANTS: dict[str, Operation] = {
+    f"{sign}, {first}, {second}": Operation(run, (first, second), meaning, level)
+    for sign, (run, meaning, level) in _SIGNS.items()
+    for kind in ("plaintext", "array", "complex row", "number", "complex number")
+    for first, second in (("ciphertext", kind), (kind, "ciphertext"))
+} | {
+    "-x": Operation(lambda k, x: -x, ("complex ciphertext",), lambda x: -x),
+    "square, complex": Operation(
+        lambda k, x: fhe.square(x, k.evaluation), ("complex ciphertext",), lambda x: x * x, TOP - 1, error=4
+    ),
+    "encode, complex": Operation(lambda k, x: fhe.encode(x, PARAMS, level=1), ("complex row",), lambda x: x, 1),
+    "multiply_plain": Operation(
+        lambda k, x, y: fhe.multiply_plain(x, y), ("ciphertext", "array"), lambda x, y: x * y, TOP - 1
+    ),
+    "x + y": Operation(lambda k, x, y: x + y, ("ciphertext", "ciphertext"), lambda x, y: x + y),
+    "x - y": Operation(lambda k, x, y: x - y, ("ciphertext", "ciphertext"), lambda x, y: x - y),
+}
+
+# Operations that take a ciphertext to one of the same type: what loops carry, and what a donated buffer can hold.
+CARRIED = [
+    *("add ciphertext", "add array", "add number", "subtract plaintext", "negate", "5 * x"),
+    *("x + 2", "rotate", "rotate, composed", "conjugate", "sum_slots", "multiply_plain, integer"),
+]

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 from operations import (
     OPERATIONS,
     PARAMS,
     SLOTS,
     TOP,
+    VARIANTS,
     complexes,
     entries,
     expected,
@@ -20,6 +22,7 @@ from operations import (
     numbers,
     operand,
     seed,
+    stack,
     stacked,
     tolerance,
     values_of,
@@ -33,9 +36,8 @@ def fresh(index: int) -> tuple[fhe.Ciphertext, np.ndarray]:
     return operand("ciphertext", index)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_is_what_numpy_makes_of_the_values(name):
-    operation = OPERATIONS[name]
+@pytest.mark.parametrize("operation", (OPERATIONS | VARIANTS).values(), ids=OPERATIONS | VARIANTS)
+def test_is_what_numpy_makes_of_the_values(operation):
     result, means = operation.run(keys(), *entries(operation)), expected(operation)
     got = values_of(result)
     assert got.shape == means.shape and np.isrealobj(got) == np.isrealobj(means)
@@ -182,6 +184,38 @@ def test_keys_of_a_lower_level_serve_below():
         assert np.abs(values_of(got) - means).max() < 2.0**-30
 
 
+UNARY = {
+    "negate": (lambda x: -x, lambda a: -a, 0),
+    "rotate": (lambda x: fhe.rotate(x, 3, keys().evaluation), lambda a: np.roll(a, -3), 0),
+    "conjugate": (lambda x: fhe.conjugate(x, keys().evaluation), np.conj, 0),
+    "square": (lambda x: fhe.square(x, keys().evaluation), lambda a: a * a, 1),
+    "half": (lambda x: x * 0.5, lambda a: a / 2, 1),
+    "raw": (lambda x: fhe.relinearize(x * x, keys().evaluation), lambda a: a * a, 1),
+    "drop": (lambda x: fhe.drop_to_level(x, 1), lambda a: a, TOP - 1),
+}
+BINARY = {
+    "add": (lambda x, y: x + y, lambda a, b: a + b, 0),
+    "subtract": (lambda x, y: x - y, lambda a, b: a - b, 0),
+    "multiply": (lambda x, y: fhe.multiply(x, y, keys().evaluation), lambda a, b: a * b, 1),
+}
+
+
+@settings(deadline=None, max_examples=30)
+@given(steps=st.lists(st.tuples(st.sampled_from([*UNARY, *BINARY]), *[st.integers(0, 9)] * 2), max_size=8))
+def test_any_program_is_what_numpy_makes_of_it(steps):
+    """Each step takes values that there are, of whatever levels, and adds one; too deep a step is left out."""
+    values = [fresh(0), operand("complex ciphertext", 2), (fhe.drop_to_level(fresh(4)[0], 2), fresh(4)[1])]
+    for name, *indices in steps:
+        run, meaning, levels = (UNARY | BINARY)[name]
+        operands = [values[i % len(values)] for i in indices[: 1 + (name in BINARY)]]
+        depth = min(x.level - (x.scale > 1.5 * PARAMS.scale_at(x.level)) for x, _ in operands)
+        if depth < max(levels, 1) or np.abs(meaning(*(a for _, a in operands))).max() > 4:
+            continue
+        values.append((run(*(x for x, _ in operands)), meaning(*(a for _, a in operands))))
+    for x, means in values:
+        assert np.abs(values_of(x) - means).max() < 2.0**-24
+
+
 # --- packing, realness, batches --------------------------------------------------------------------------------------
 
 
@@ -273,6 +307,18 @@ def test_batches_broadcast():
     ]:
         assert got.shape == (2, 3)
         assert np.abs(values_of(got) - means).max() < 2.0**-28
+
+
+def test_each_key_of_a_batch_has_randomness_of_its_own():
+    """The same mask under two keys would give away both: (-a s_1 + e + m) - (-a s_2 + e + m) = a (s_2 - s_1)."""
+    secrets = stack([keys(0).secret, keys(1).secret], (2,))
+    for key in (secrets, stack([keys(0).public, keys(1).public], (2,))):
+        x = fhe.encrypt(seed(1), key, numbers(0, SLOTS))
+        assert x.shape == (2,)
+        masks = np.asarray(x.data)[:, 1, 0]
+        assert not np.array_equal(masks[0], masks[1])
+        got = np.asarray(fhe.decrypt(secrets, x))
+        assert np.abs(got - numbers(0, SLOTS)).max() < 2.0**-20
 
 
 # --- what is shown and what is not -----------------------------------------------------------------------------------

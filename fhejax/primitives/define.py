@@ -113,8 +113,9 @@ def check_residues(name: str, x: Any, moduli: tuple[int, ...], axes: str = "*bat
     """
     if x.dtype != np.uint64:
         raise TypeError(
-            f"{name}: residues are uint64, got {x.dtype}. An array made by NumPy or changed by arithmetic while "
-            "jax_enable_x64 is off is cut to 32 bits; use fhejax.encode, fhejax.load and the operations of fhejax"
+            f"{name}: residues are uint64, got {x.dtype}. An array made by NumPy, changed by arithmetic or described "
+            "by jax.ShapeDtypeStruct while jax_enable_x64 is off is cut to 32 bits; use fhejax.encode, fhejax.load and "
+            "the operations of fhejax, and jax.typeof for shapes"
         )
     own = axes.count(",") + (0 if axes.startswith("*") else 1)
     if x.ndim < own or x.shape[-2] != len(moduli):
