@@ -38,10 +38,17 @@ def rescale(x: Ciphertext) -> Ciphertext:
 
     Raises:
       LevelError: no level is left.
+      ScaleError: fewer than 15 bits of scale would be left: `x` is no raw product. `drop_to_level` goes down.
 
     Source: Cheon, Han, Kim, Kim & Song, "A Full RNS Variant of Approximate Homomorphic Encryption", 2018.
     """
     check_ciphertext("rescale", x)
+    if x.level and x.scale < _LEAST_FACTOR * x.params.moduli[x.level]:
+        raise ScaleError(
+            f"rescale: a scale of {x.scale:.6g} divided by the prime {x.params.moduli[x.level]} of level {x.level} leaves "
+            f"{x.scale / x.params.moduli[x.level]:.6g}, too small to hold the values; products are rescaled already "
+            "(raw ones, x * y, are not), and fhejax.drop_to_level(x, level) goes down"
+        )
     return rescaled(x, "rescale")
 
 

@@ -69,6 +69,9 @@ class _Arithmetic:
     def __mul__(self, other: Any) -> "Ciphertext":
         return operators["product"](self, other)
 
+    def __truediv__(self, other: Any) -> "Ciphertext":
+        return operators["product"](self, 1.0 / other)
+
     def __rmul__(self, other: Any) -> "Ciphertext":
         return operators["product"](self, other)
 
@@ -105,7 +108,7 @@ class Ciphertext(_Pickled, _Arithmetic):
 
     `x + y`, `x - y`, `-x` work with ciphertexts, plaintexts, arrays and numbers, on any levels. `x * y` with an array
     or a number is `fhejax.multiply_plain`; with a ciphertext it is the raw product, for programs that postpone
-    relinearisation and rescaling (`fhejax.multiply` does all three).
+    relinearisation and rescaling (`fhejax.multiply` does all three). `x / y` divides by an array or a number.
 
     Attributes:
       data: `uint64[*batch, 2 or 3, level + 1, N]`, NTT form; three components before relinearisation.

@@ -203,6 +203,13 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "conjugate": Operation(lambda k, x: fhe.conjugate(x, k.evaluation), ("complex ciphertext",), np.conj),
     "sum_slots": Operation(lambda k, x: fhe.sum_slots(x, k.evaluation), _CT, _sum, error=SLOTS + 8),
+    "evaluate": Operation(
+        lambda k, x: fhe.evaluate(fhe.Polynomial([0.25, 0.5, 0.0, -0.125]), x, k.evaluation),
+        _CT,
+        lambda x: np.polynomial.chebyshev.chebval(x, [0.25, 0.5, 0.0, -0.125]),
+        1,
+        error=64,
+    ),
     "drop_to_level": Operation(lambda k, x: fhe.drop_to_level(x, 1), _CT, lambda x: x, 1),
     "encode": Operation(lambda k, x: fhe.encode(x, PARAMS), ("array",), lambda x: x),
     "decode": Operation(lambda k, x: fhe.decode(x, dtype="float32"), ("plaintext",), lambda x: x, error=2**20),
@@ -233,6 +240,7 @@ VARIANTS: dict[str, Operation] = {
     for kind in ("plaintext", "array", "complex row", "number", "complex number")
     for first, second in (("ciphertext", kind), (kind, "ciphertext"))
 } | {
+    "x / 4": Operation(lambda k, x: x / 4, ("complex ciphertext",), lambda x: x / 4, TOP - 1),
     "-x": Operation(lambda k, x: -x, ("complex ciphertext",), lambda x: -x),
     "square, complex": Operation(
         lambda k, x: fhe.square(x, k.evaluation), ("complex ciphertext",), lambda x: x * x, TOP - 1, error=4

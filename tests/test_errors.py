@@ -62,6 +62,7 @@ def check(g, attempt, error, says):
 
 @refuses(
     {
+        "rescale of what is no raw product": (lambda g: fhe.rescale(g.x), fhe.ScaleError, ["drop_to_level"]),
         "product at level 0": (lambda g: fhe.multiply(g.x0, g.x0, g.keys), fhe.LevelError, ["multiply:", "level 0"]),
         "product with a higher operand": (lambda g: fhe.multiply(g.x, g.x0, g.keys), fhe.LevelError, ["for_depth(4)"]),
         "square at level 0": (

@@ -177,7 +177,8 @@ def test_rescale_rounding_of_three_components():
 
 def test_rescale_of_an_error():
     factor = 2**46
-    x = fhe.multiply_plain(encrypted(1, complexes(9, 2.0**-46, SECURE), SECURE), factor)
+    plain = fhe.encode(complexes(9, 2.0**-46, SECURE), SECURE, scale=SECURE.scale_at(2) ** 2)
+    x = fhe.multiply_plain(encrypted(1, plain, SECURE), factor)
     out = fhe.rescale(x)
     before = factor**2 * noise.encrypt_secret(SECURE)
     predicted = noise.rescale(SECURE, x.level, before)
