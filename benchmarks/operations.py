@@ -45,6 +45,8 @@ def prepare(params: fhe.Parameters) -> dict[str, Subject]:
     error = np.max(np.abs(fhe.decrypt(secret, fhe.multiply(x, y, keys)) - values**2))
     assert error < 1e-3, f"the product is wrong by {error}"
 
+    # Of two components, with the scale of a product.
+    squared = fhe.encrypt(seeds[3], secret, fhe.encode(values, params, scale=params.scale_at(params.max_level) ** 2))
     moduli, limbs = params.moduli, len(params.moduli)
     calls: dict[str, tuple[Callable, tuple]] = {
         "ntt": (lambda a: ntt(a, moduli), (plain.data,)),
@@ -57,7 +59,7 @@ def prepare(params: fhe.Parameters) -> dict[str, Subject]:
         "multiply_plain": (fhe.multiply_plain, (x, plain)),
         "multiply": (fhe.multiply, (x, y, keys)),
         "square": (fhe.square, (x, keys)),
-        "rescale": (fhe.rescale, (x,)),
+        "rescale": (fhe.rescale, (squared,)),
         "rotate": (lambda c, k: fhe.rotate(c, 1, k), (x, keys)),
         f"rotate_many({len(ROTATIONS)})": (lambda c, k: fhe.rotate_many(c, ROTATIONS, k), (x, keys)),
         "conjugate": (fhe.conjugate, (x, keys)),

@@ -45,7 +45,7 @@ def rescale(x: Ciphertext) -> Ciphertext:
     check_ciphertext("rescale", x)
     if x.level and x.scale < _LEAST_FACTOR * x.params.moduli[x.level]:
         raise ScaleError(
-            f"rescale: a scale of {x.scale:.6g} divided by the prime {x.params.moduli[x.level]} of level {x.level} leaves "
+            f"rescale: a scale of {x.scale:.6g} divided by level {x.level}'s prime {x.params.moduli[x.level]} leaves "
             f"{x.scale / x.params.moduli[x.level]:.6g}, too small to hold the values; products are rescaled already "
             "(raw ones, x * y, are not), and fhejax.drop_to_level(x, level) goes down"
         )
