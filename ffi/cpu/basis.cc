@@ -41,32 +41,22 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
   const auto terms = static_cast<int64_t>(source.size()), added = static_cast<int64_t>(more.size());
   if (shape.size() < 2 || shape[shape.size() - 2] != terms)
     return ffi::Error::InvalidArgument("fhejax_mod_raise: the limb axis does not match the source moduli");
-  const int64_t n = shape.back(), batch = Product(shape, 0, shape.size() - 2), blocks = (n + kBlock - 1) / kBlock;
+  const int64_t n = shape.back(), batch = Product(shape, 0, shape.size() - 2);
   const std::vector<uint64_t> moduli(more.begin(), more.end());
   const BasisTable& table = BasisTableFor({source.begin(), source.end()}, moduli);
   const Kernels& kernels = ActiveKernels();
   const Scratch y = MakeScratch(batch * terms * n), v = MakeScratch(batch * n);
-  ParallelFor(pool, batch * terms, [&](int64_t row) {
-    const int64_t entry = row / terms, limb = row % terms;
-    const uint64_t* const from = x.typed_data() + row * n;
-    uint64_t* const to = y.get() + row * n;
-    std::copy_n(from, n, out->typed_data() + (entry * (terms + added) + limb) * n);
-    std::copy_n(from, n, to);
-    kernels.inverse_ntt(to, NttTableFor(n, source.begin()[limb]));
-    kernels.multiply_factor(to, table.source[limb].inverse, to, n, ModulusFor(source.begin()[limb]));
-  });
-  ParallelFor(pool, batch * blocks, [&](int64_t task) {
-    const int64_t entry = task / blocks, first = task % blocks * kBlock;
-    const auto rows = RowsAt(y.get() + entry * terms * n, terms, n, first);
-    kernels.overflow(rows.data(), table.source.data(), terms, v.get() + entry * n + first, std::min(kBlock, n - first));
-  });
+  const auto row = [&](int64_t entry, int64_t limb) { return x.typed_data() + (entry * terms + limb) * n; };
+  PrepareConversion(pool, n, batch, table, row, y.get(), v.get());
+  for (int64_t entry = 0; entry < batch; ++entry)
+    std::copy_n(row(entry, 0), terms * n, out->typed_data() + entry * (terms + added) * n);
   ParallelFor(pool, batch * added, [&](int64_t task) {
     const int64_t entry = task % batch, limb = task / batch;
-    uint64_t* const row = out->typed_data() + (entry * (terms + added) + terms + limb) * n;
+    uint64_t* const raised = out->typed_data() + (entry * (terms + added) + terms + limb) * n;
     const auto rows = RowsAt(y.get() + entry * terms * n, terms, n, 0);
-    kernels.combine(rows.data(), table.factors[limb].data(), terms, v.get() + entry * n, table.last[limb], row, n,
+    kernels.combine(rows.data(), table.factors[limb].data(), terms, v.get() + entry * n, table.last[limb], raised, n,
                     ModulusFor(moduli[limb]), table.narrow);
-    kernels.forward_ntt(row, NttTableFor(n, moduli[limb]));
+    kernels.forward_ntt(raised, NttTableFor(n, moduli[limb]));
   });
   return ffi::Error::Success();
 }

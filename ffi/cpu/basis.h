@@ -20,6 +20,29 @@ inline std::vector<const uint64_t*> RowsAt(const uint64_t* first, int64_t rows, 
   return pointers;
 }
 
+// What a conversion starts from: y[poly][limb] = the coefficients of row(poly, limb), in NTT form, times (C/c)^-1 mod c,
+// and v[poly] = round(sum y / c).
+template <typename Row>
+void PrepareConversion(ffi::ThreadPool& pool, int64_t n, int64_t polys, const BasisTable& table, const Row& row,
+                       uint64_t* y, uint64_t* v) {
+  const Kernels& kernels = ActiveKernels();
+  const auto limbs = static_cast<int64_t>(table.source.size());
+  ParallelFor(pool, polys * limbs, [&](int64_t task) {
+    const int64_t poly = task % polys, limb = task / polys;
+    const SourceLimb& source = table.source[limb];
+    uint64_t* const to = y + (poly * limbs + limb) * n;
+    std::copy_n(row(poly, limb), n, to);
+    kernels.inverse_ntt(to, NttTableFor(n, source.modulus));
+    kernels.multiply_factor(to, source.inverse, to, n, ModulusFor(source.modulus));
+  });
+  const int64_t blocks = (n + kBlock - 1) / kBlock;
+  ParallelFor(pool, polys * blocks, [&](int64_t task) {
+    const int64_t poly = task / blocks, first = task % blocks * kBlock;
+    const auto rows = RowsAt(y + poly * limbs * n, limbs, n, first);
+    kernels.overflow(rows.data(), table.source.data(), limbs, v + poly * n + first, std::min(kBlock, n - first));
+  });
+}
+
 // Divides by the product of the dropped moduli and rounds to nearest, in NTT form.
 //
 // x(poly) points at rows of `keep` then `drop` limbs. For each poly and kept limb, destination(poly, limb, scratch)
@@ -32,19 +55,8 @@ void ModDownRows(ffi::ThreadPool& pool, int64_t n, int64_t polys, const std::vec
   const BasisTable& table = BasisTableFor(drop, keep);
   const auto kept = static_cast<int64_t>(keep.size()), dropped = static_cast<int64_t>(drop.size());
   const Scratch y = MakeScratch(polys * dropped * n), v = MakeScratch(polys * n);
-  ParallelFor(pool, polys * dropped, [&](int64_t task) {
-    const int64_t poly = task % polys, d = task / polys;
-    uint64_t* const row = y.get() + (poly * dropped + d) * n;
-    std::copy_n(x(poly) + (kept + d) * n, n, row);
-    kernels.inverse_ntt(row, NttTableFor(n, drop[d]));
-    kernels.multiply_factor(row, table.source[d].inverse, row, n, ModulusFor(drop[d]));
-  });
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
-  ParallelFor(pool, polys * blocks, [&](int64_t task) {
-    const int64_t poly = task / blocks, first = task % blocks * kBlock;
-    const auto rows = RowsAt(y.get() + poly * dropped * n, dropped, n, first);
-    kernels.overflow(rows.data(), table.source.data(), dropped, v.get() + poly * n + first, std::min(kBlock, n - first));
-  });
+  const auto dropped_row = [&](int64_t poly, int64_t d) { return x(poly) + (kept + d) * n; };
+  PrepareConversion(pool, n, polys, table, dropped_row, y.get(), v.get());
   ParallelFor(pool, polys * kept, [&](int64_t task) {
     const int64_t poly = task % polys, limb = task / polys;
     uint64_t* const lifted = TaskScratch(2 * n);
