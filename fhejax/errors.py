@@ -9,7 +9,7 @@ class LevelError(ValueError):
 
 
 class ScaleError(ValueError):
-    """Two scales cannot be brought together."""
+    """Two scales cannot be brought together, or a scale would be too small to hold the values."""
 
 
 class MissingKeyError(LookupError):

@@ -9,7 +9,9 @@ import contextlib
 import functools
 import importlib
 import importlib.metadata
+import os
 import types
+import warnings
 from collections.abc import Iterator
 
 import jax
@@ -83,6 +85,13 @@ def _load_cpu() -> tuple[types.ModuleType | None, str]:
         _check_version(tuple(extension.XLA_FFI_API), _compat.runtime_ffi_version())
     except ImportError as error:
         return None, str(error)
+    wanted = os.environ.get("FHEJAX_INSTRUCTION_SET")
+    if wanted and wanted != extension.instruction_set():
+        warnings.warn(
+            f"FHEJAX_INSTRUCTION_SET={wanted} is none of this machine's: {', '.join(extension.instruction_sets())}; "
+            f"{extension.instruction_set()} serves",
+            stacklevel=2,
+        )
     for name, capsule in extension.registrations().items():
         _compat.register_handler(name, capsule, platform="cpu")
     return extension, ""

@@ -21,7 +21,7 @@ from fhejax.levels import align, brought_to, check_ciphertext, product_scale, to
 from fhejax.primitives import modular
 from fhejax.primitives.basis import mod_down
 from fhejax.primitives.key_switch import key_switch
-from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale, tensor
+from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, tensor
 from fhejax.primitives.residues import round_to_residues
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, operators
 
@@ -120,7 +120,7 @@ def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
         scalar = _number_residues(values, x.scale, params, level)
         data = _scale_rescale(x.data, scalar, params, level)
         return _with(x, data, level - 1, params.scale_at(level - 1))
-    plain = _as_plaintext(values, x, level, x.scale)
+    plain = _as_plaintext("multiply_plain", values, x)
     x, plain = align("multiply_plain", x, plain)
     if x.level == 0:
         raise _no_level("multiply_plain", x)
@@ -152,7 +152,7 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
         check_same_params("dot_plain", xs[0], x)
         _check_slots("dot_plain", xs[0], x)
     xs = [to_canonical(x) for x in xs]
-    plains = [_as_plaintext(value, x, x.level, x.scale) for x, value in zip(xs, values, strict=True)]
+    plains = [_as_plaintext("dot_plain", value, x) for x, value in zip(xs, values, strict=True)]
     level = min(x.level for x in (*xs, *plains))
     if level == 0:
         raise _no_level("dot_plain", xs[0])
@@ -252,7 +252,7 @@ def _sum(operation, x, y, combine):
         residues = _number_residues(y, x.scale, x.params, x.level)
         return _with(x, _add_constant(x.data, residues, combine is _subtract, x.params.moduli_at(x.level)))
     if not isinstance(y, Ciphertext):
-        y = _as_ciphertext(_as_plaintext(y, x, x.level, x.scale))
+        y = _as_ciphertext(_as_plaintext(operation, y, x))
     x, y = align(operation, x, y)
     _check_slots(operation, x, y)
     data = combine(x.data, y.data, x.params.moduli_at(x.level))
@@ -327,9 +327,10 @@ def _number_residues(value, scale, params, level):
 def _check_fits(what, value, scaled, scale, params, level):
     modulus = math.prod(params.moduli_at(level))
     if 2 * scaled >= modulus:
+        shown = f"{value:.6g}" if abs(value) < 2**1000 else f"of about 2^{math.log2(abs(value)):.1f}"
         raise ValueError(
-            f"{what} {value:.6g} is too large for the modulus at level {level}: at scale {scale:.6g} its magnitude "
-            f"must be below {modulus / 2 / scale:.6g}"
+            f"{what} {shown} is too large for the modulus at level {level}: at scale 2^{math.log2(scale):.1f} its magnitude must be "
+            f"below 2^{math.log2(modulus) - 1 - math.log2(scale):.1f}"
         )
 
 
@@ -340,12 +341,13 @@ def _multiply_integer(x, value):
     return _with(x, _multiply_scalar(x.data, residues, moduli))
 
 
-def _as_plaintext(values, x, level, scale):
+def _as_plaintext(operation, values, x):
+    """A plaintext as it is; anything else encoded like the ciphertext `x`."""
     if isinstance(values, Plaintext):
-        check_same_params("an operation on a ciphertext and a plaintext", x, values)
-        _check_slots("an operation on a ciphertext and a plaintext", x, values)
+        check_same_params(operation, x, values)
+        _check_slots(operation, x, values)
         return values
-    return encode(values, x.params, level=level, scale=scale, slots=x.slots)
+    return encode(values, x.params, level=x.level, scale=x.scale, slots=x.slots)
 
 
 def _as_ciphertext(plain):
@@ -415,11 +417,6 @@ def _dot_plain_rescale(xs, plains, params, level):
 @_compat.jit(3, 4)
 def _multiply_relinearize_rescale(x, y, key, params, level):
     return multiply_ciphertexts(x, y, key, params.moduli_at(level), params.special_moduli, params.digit_size)
-
-
-@_compat.jit(2, 3)
-def _relinearize_rescale(data, key, params, level):
-    return relinearize_rescale(data, key, params.moduli_at(level), params.special_moduli, params.digit_size)
 
 
 @_compat.jit(2, 3)

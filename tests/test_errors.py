@@ -62,6 +62,7 @@ def check(g, attempt, error, says):
 
 @refuses(
     {
+        "integer beyond any double": (lambda g: g.x * 2**2000, ValueError, ["the integer", "2^2000.0", "level 3"]),
         "rescale of what is no raw product": (lambda g: fhe.rescale(g.x), fhe.ScaleError, ["drop_to_level"]),
         "product at level 0": (lambda g: fhe.multiply(g.x0, g.x0, g.keys), fhe.LevelError, ["multiply:", "level 0"]),
         "product with a higher operand": (lambda g: fhe.multiply(g.x, g.x0, g.keys), fhe.LevelError, ["for_depth(4)"]),
@@ -481,3 +482,16 @@ def test_what_ciphertexts_cannot_do_is_a_type_error(g, attempt):
     """And never an array of objects, nor a comparison of residues."""
     with pytest.raises(TypeError):
         attempt(g.x)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("number", [2**2000, 1e308, -1e308], ids=["integer", "large", "negative"])
+def test_numbers_too_large_for_a_modulus_beyond_any_double(number):
+    """log2(Q) above 1024: the message must not itself overflow."""
+    params = fhe.Parameters.for_depth(34, log_degree=5, security=None)
+    x = fhe.encrypt(np.arange(8, dtype=np.uint32), fhe.secret_key(np.ones(8, np.uint32), params), [1.0])
+    if isinstance(number, int):
+        with pytest.raises(ValueError, match=r"2\^2000.0 is too large for the modulus at level 34"):
+            x * number
+    else:  # 2^1023 at scale 2^40 fits below 2^1409
+        assert (x * number).level == 33

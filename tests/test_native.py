@@ -89,6 +89,18 @@ def test_every_instruction_set_has_the_same_bits():
     assert len({digest for _, digest in runs}) == 1
 
 
+def test_an_unknown_instruction_set_is_named():
+    code = (
+        "import warnings, fhejax as fhe\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    fhe.native._load_cpu.cache_clear(); fhe.native.cpu_extension.cache_clear(); fhe.native._load_cpu()\n"
+        "print([str(warning.message) for warning in caught])"
+    )
+    out = run(code, FHEJAX_INSTRUCTION_SET="sse9", PYTHONWARNINGS="ignore")
+    assert "FHEJAX_INSTRUCTION_SET=sse9 is none of this machine's" in out and "portable" in out
+
+
 def test_lowering_is_part_of_the_trace():
     moduli = chain(16, (30, 50))
     x, traces = random_residues(0, moduli, 16), []

@@ -156,11 +156,10 @@ def _compose_hoisted_rotations(ciphertext, *keys, elements, moduli, special, dig
 
 
 def _reference_inner_product(digits, key, *, moduli):
-    pairs = (digits[..., None, :, :], key)
-    terms = [(pairs[0][..., i, :, :, :], pairs[1][..., i, :, :, :]) for i in range(key.shape[-4])]
-    total = multiply(*terms[0], moduli)
-    for a, b in terms[1:]:
-        total = multiply_add(a, b, total, moduli)
+    digits = digits[..., None, :, :]  # beside both halves of the key
+    total = multiply(digits[..., 0, :, :, :], key[..., 0, :, :, :], moduli)
+    for i in range(1, key.shape[-4]):
+        total = multiply_add(digits[..., i, :, :, :], key[..., i, :, :, :], total, moduli)
     return total
 
 
