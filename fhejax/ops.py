@@ -329,8 +329,8 @@ def _check_fits(what, value, scaled, scale, params, level):
     if 2 * scaled >= modulus:
         shown = f"{value:.6g}" if abs(value) < 2**1000 else f"of about 2^{math.log2(abs(value)):.1f}"
         raise ValueError(
-            f"{what} {shown} is too large for the modulus at level {level}: at scale 2^{math.log2(scale):.1f} its magnitude must be "
-            f"below 2^{math.log2(modulus) - 1 - math.log2(scale):.1f}"
+            f"{what} {shown} is too large for the modulus at level {level}: at scale 2^{math.log2(scale):.1f} "
+            f"its magnitude must be below 2^{math.log2(modulus) - 1 - math.log2(scale):.1f}"
         )
 
 
