@@ -5,6 +5,7 @@
 #include "cpu/automorphism.h"
 #include "cpu/batch.h"
 #include "cpu/handlers.h"
+#include "cpu/kernels.h"
 #include "cpu/parallel.h"
 #include "cpu/tables.h"
 
@@ -36,11 +37,10 @@ ffi::Error AutomorphismHandler(ffi::ThreadPool pool, Input x, Output out, int64_
   const Dimensions shape = ShapeOf(x);
   const int64_t n = shape.back(), rows = Product(shape, 0, shape.size() - 1);
   if (element <= 0 || element % 2 == 0) return ffi::Error::InvalidArgument("fhejax_automorphism: the element is even");
+  PrepareResult(out);
   const auto& source = AutomorphismSource(n, element);
   ParallelFor(pool, rows, [&](int64_t row) {
-    const uint64_t* const from = x.typed_data() + row * n;
-    uint64_t* const to = out->typed_data() + row * n;
-    for (int64_t i = 0; i < n; ++i) to[i] = from[source[i]];
+    ActiveKernels().permute(x.typed_data() + row * n, source.data(), out->typed_data() + row * n, n);
   });
   return ffi::Error::Success();
 }

@@ -13,25 +13,20 @@ ffi::Error ConvertBasisHandler(ffi::ThreadPool pool, Input x, Output out, Moduli
   const auto terms = static_cast<int64_t>(source.size()), targets = static_cast<int64_t>(target.size());
   if (shape.size() < 2 || shape[shape.size() - 2] != terms)
     return ffi::Error::InvalidArgument("fhejax_convert_basis: the limb axis does not match the source moduli");
+  PrepareResult(out);
   const int64_t n = shape.back(), batch = Product(shape, 0, shape.size() - 2);
-  const int64_t block = std::min<int64_t>(n, 512), blocks = n / block;  // y of one block stays in L1 or L2
   const std::vector<uint64_t> moduli(target.begin(), target.end());
   const BasisTable& table = BasisTableFor({source.begin(), source.end()}, moduli);
-  const Kernels& kernels = ActiveKernels();
-  ParallelFor(pool, batch * blocks, [&](int64_t task) {
-    const int64_t entry = task / blocks, first = task % blocks * block;
-    uint64_t* const y = TaskScratch((terms + 1) * block);
-    uint64_t* const v = y + terms * block;
-    for (int64_t i = 0; i < terms; ++i)
-      kernels.multiply_factor(x.typed_data() + (entry * terms + i) * n + first, table.source[i].inverse, y + i * block,
-                              block, ModulusFor(source.begin()[i]));
-    const auto rows = RowsAt(y, terms, block, 0);
-    kernels.overflow(rows.data(), table.source.data(), terms, v, block);
-    for (int64_t j = 0; j < targets; ++j)
-      kernels.combine(rows.data(), table.factors[j].data(), terms, v, table.last[j],
-                      out->typed_data() + (entry * targets + j) * n + first, block, ModulusFor(moduli[j]),
-                      table.narrow);
+  const Scratch y(batch * terms * n);
+  ParallelFor(pool, batch * terms, [&](int64_t row) {
+    const int64_t limb = row % terms;
+    ActiveKernels().multiply_factor(x.typed_data() + row * n, table.source[limb].inverse, y.get() + row * n, n,
+                                    ModulusFor(source.begin()[limb]));
   });
+  std::vector<Conversion> conversions(batch);
+  for (int64_t i = 0; i < batch; ++i) conversions[i] = {&table, y.get() + i * terms * n};
+  ConvertBlocks(pool, n, conversions, moduli, 0, targets,
+                [&](int64_t entry, int64_t limb) { return out->typed_data() + (entry * targets + limb) * n; });
   return ffi::Error::Success();
 }
 
@@ -41,22 +36,27 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
   const auto terms = static_cast<int64_t>(source.size()), added = static_cast<int64_t>(more.size());
   if (shape.size() < 2 || shape[shape.size() - 2] != terms)
     return ffi::Error::InvalidArgument("fhejax_mod_raise: the limb axis does not match the source moduli");
+  PrepareResult(out);
   const int64_t n = shape.back(), batch = Product(shape, 0, shape.size() - 2);
   const std::vector<uint64_t> moduli(more.begin(), more.end());
   const BasisTable& table = BasisTableFor({source.begin(), source.end()}, moduli);
-  const Kernels& kernels = ActiveKernels();
-  const Scratch y = MakeScratch(batch * terms * n), v = MakeScratch(batch * n);
-  const auto row = [&](int64_t entry, int64_t limb) { return x.typed_data() + (entry * terms + limb) * n; };
-  PrepareConversion(pool, n, batch, table, row, y.get(), v.get());
-  for (int64_t entry = 0; entry < batch; ++entry)
-    std::copy_n(row(entry, 0), terms * n, out->typed_data() + entry * (terms + added) * n);
-  ParallelFor(pool, batch * added, [&](int64_t task) {
-    const int64_t entry = task % batch, limb = task / batch;
-    uint64_t* const raised = out->typed_data() + (entry * (terms + added) + terms + limb) * n;
-    const auto rows = RowsAt(y.get() + entry * terms * n, terms, n, 0);
-    kernels.combine(rows.data(), table.factors[limb].data(), terms, v.get() + entry * n, table.last[limb], raised, n,
-                    ModulusFor(moduli[limb]), table.narrow);
-    kernels.forward_ntt(raised, NttTableFor(n, moduli[limb]));
+  const Scratch y(batch * terms * n);
+  const auto in = [&](int64_t limb, int64_t entry) { return x.typed_data() + (entry * terms + limb) * n; };
+  const auto row = [&](int64_t entry, int64_t limb) { return out->typed_data() + (entry * (terms + added) + limb) * n; };
+  ToCoefficients(
+      pool, n, terms, batch, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; }, in,
+      [&](int64_t limb, int64_t entry) { return y.get() + (entry * terms + limb) * n; });
+  std::vector<Conversion> conversions(batch);
+  for (int64_t i = 0; i < batch; ++i) conversions[i] = {&table, y.get() + i * terms * n};
+  ParallelFor(pool, batch * terms, [&](int64_t task) {
+    std::copy_n(in(task % terms, task / terms), n, row(task / terms, task % terms));
+  });
+  ConvertBlocks(pool, n, conversions, moduli, 0, added,
+                [&](int64_t entry, int64_t limb) { return row(entry, terms + limb); });
+  ParallelFor(pool, added, [&](int64_t limb) {
+    std::vector<uint64_t*> rows(batch);
+    for (int64_t i = 0; i < batch; ++i) rows[i] = row(i, terms + limb);
+    ActiveKernels().forward_ntt(rows.data(), rows.data(), batch, NttTableFor(n, moduli[limb]));
   });
   return ffi::Error::Success();
 }
@@ -64,15 +64,21 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
 // x: u64[*batch, kept + dropped limbs, N] -> u64[*batch, kept limbs, N], both in NTT form.
 ffi::Error ModDownHandler(ffi::ThreadPool pool, Input x, Output out, Moduli keep, Moduli drop) {
   const Dimensions shape = ShapeOf(x);
-  const auto kept = static_cast<int64_t>(keep.size()), limbs = kept + static_cast<int64_t>(drop.size());
+  const auto kept = static_cast<int64_t>(keep.size()), dropped = static_cast<int64_t>(drop.size());
+  const int64_t limbs = kept + dropped;
   if (shape.size() < 2 || shape[shape.size() - 2] != limbs)
     return ffi::Error::InvalidArgument("fhejax_mod_down: the limb axis does not match the moduli");
-  const int64_t n = shape.back();
+  PrepareResult(out);
+  const int64_t n = shape.back(), polys = Product(shape, 0, shape.size() - 2);
+  const Scratch coefficients(polys * dropped * n);
+  const auto in = [&](int64_t poly, int64_t limb) { return x.typed_data() + (poly * limbs + limb) * n; };
   ModDownRows(
-      pool, n, Product(shape, 0, shape.size() - 2), {keep.begin(), keep.end()}, {drop.begin(), drop.end()},
-      [&](int64_t poly) { return x.typed_data() + poly * limbs * n; },
-      [&](int64_t poly, int64_t limb, uint64_t*) { return out->typed_data() + (poly * kept + limb) * n; },
-      [](int64_t, int64_t, uint64_t*) {});
+      pool, n, polys, {keep.begin(), keep.end()}, {drop.begin(), drop.end()}, in,
+      [&](int64_t poly) { return coefficients.get() + poly * dropped * n; },
+      [&](int64_t poly, int64_t limb) { return out->typed_data() + (poly * kept + limb) * n; },
+      [&](int64_t poly, int64_t limb, uint64_t* row, Factor w) {
+        ActiveKernels().subtract_multiply(in(poly, limb), row, w, row, n, ModulusFor(keep.begin()[limb]));
+      });
   return ffi::Error::Success();
 }
 

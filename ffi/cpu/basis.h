@@ -1,4 +1,9 @@
-// ModDown, used by handlers that end with it.
+// Change of basis in three steps, shared by the handlers that contain one: rows to coefficients, blocks of coefficients
+// to other moduli, rows back to NTT form.
+//
+// A step is a loop over independent pieces of work that both halves of a ciphertext and all entries of a batch feed. In
+// the second step a block of all source limbs stays in the first-level cache while the target limbs are made from it;
+// in the first and third the rows of one limb are transformed together, so that its twiddles are read once for all.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +17,7 @@
 
 namespace fhejax {
 
-constexpr int64_t kBlock = 2048;  // coefficients that one piece of coefficient-wise work takes
+constexpr int64_t kBlock = 512;  // coefficients that one piece of coefficient-wise work takes
 
 inline std::vector<const uint64_t*> RowsAt(const uint64_t* first, int64_t rows, int64_t stride, int64_t offset) {
   std::vector<const uint64_t*> pointers(rows);
@@ -20,55 +25,94 @@ inline std::vector<const uint64_t*> RowsAt(const uint64_t* first, int64_t rows, 
   return pointers;
 }
 
-// What a conversion starts from: y[poly][limb] = the coefficients of row(poly, limb), in NTT form, times (C/c)^-1 mod c,
-// and v[poly] = round(sum y / c).
-template <typename Row>
-void PrepareConversion(ffi::ThreadPool& pool, int64_t n, int64_t polys, const BasisTable& table, const Row& row,
-                       uint64_t* y, uint64_t* v) {
-  const Kernels& kernels = ActiveKernels();
-  const auto limbs = static_cast<int64_t>(table.source.size());
-  ParallelFor(pool, polys * limbs, [&](int64_t task) {
-    const int64_t poly = task % polys, limb = task / polys;
-    const SourceLimb& source = table.source[limb];
-    uint64_t* const to = y + (poly * limbs + limb) * n;
-    std::copy_n(row(poly, limb), n, to);
-    kernels.inverse_ntt(to, NttTableFor(n, source.modulus));
-    kernels.multiply_factor(to, source.inverse, to, n, ModulusFor(source.modulus));
+// What a conversion starts from: to(limb, i) = the coefficients of from(limb, i), which is in NTT form, times
+// (C/c)^-1 mod c, for each limb and i < rows. source(limb) is its SourceLimb.
+template <typename Source, typename From, typename To>
+void ToCoefficients(ffi::ThreadPool& pool, int64_t n, int64_t limbs, int64_t rows, const Source& source,
+                    const From& from, const To& to) {
+  // One limb's rows together, unless that leaves threads without work.
+  const int64_t together = limbs >= 2 * pool.num_threads() ? rows : 1, parts = rows / together;
+  ParallelFor(pool, limbs * parts, [&](int64_t task) {
+    const int64_t limb = task / parts, first = task % parts * together;
+    const SourceLimb& prime = source(limb);
+    const NttTable& table = NttTableFor(n, prime.modulus);
+    const uint64_t scale = Multiply(table.inverse_degree.value, prime.inverse.value, table.modulus);
+    std::vector<const uint64_t*> in(together);
+    std::vector<uint64_t*> out(together);
+    for (int64_t i = 0; i < together; ++i) {
+      in[i] = from(limb, first + i);
+      out[i] = to(limb, first + i);
+    }
+    ActiveKernels().inverse_ntt(in.data(), out.data(), together, MakeFactor(scale, prime.modulus), table);
   });
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
-  ParallelFor(pool, polys * blocks, [&](int64_t task) {
-    const int64_t poly = task / blocks, first = task % blocks * kBlock;
-    const auto rows = RowsAt(y + poly * limbs * n, limbs, n, first);
-    kernels.overflow(rows.data(), table.source.data(), limbs, v + poly * n + first, std::min(kBlock, n - first));
+}
+
+// One polynomial to convert: y as ToCoefficients leaves it, its limbs n words apart.
+struct Conversion {
+  const BasisTable* table;
+  const uint64_t* y;
+};
+
+// The coefficients of each of `conversions` modulo the targets first .. last - 1 of its table: into the row
+// to(conversion, target), nowhere where that is null.
+template <typename To>
+void ConvertBlocks(ffi::ThreadPool& pool, int64_t n, const std::vector<Conversion>& conversions,
+                   const std::vector<uint64_t>& moduli, int64_t first, int64_t last, const To& to) {
+  const int64_t block = std::min(n, kBlock), blocks = n / block;
+  ParallelFor(pool, static_cast<int64_t>(conversions.size()) * blocks, [&](int64_t task) {
+    const int64_t index = task / blocks, offset = task % blocks * block;
+    const Conversion& conversion = conversions[index];
+    const BasisTable& table = *conversion.table;
+    const auto terms = static_cast<int64_t>(table.source.size());
+    const auto y = RowsAt(conversion.y, terms, n, offset);
+    uint64_t* const v = TaskScratch(block);
+    ActiveKernels().overflow(y.data(), table.source.data(), terms, v, block);
+    std::vector<ConversionTarget> targets;
+    for (int64_t target = first; target < last; ++target)
+      if (uint64_t* const row = to(index, target))
+        targets.push_back({table.factors[target].data(), table.last[target], &ModulusFor(moduli[target]), row + offset});
+    ActiveKernels().combine(y.data(), v, terms, targets.data(), static_cast<int64_t>(targets.size()), block,
+                            table.narrow);
   });
+}
+
+// Limbs are converted and transformed group by group, so that what one step writes is still in the cache when the next
+// one reads it. How many limbs of so many rows a group takes: equal groups, of whole shares for the threads.
+inline int64_t GroupSize(ffi::ThreadPool& pool, int64_t limbs, int64_t rows, int64_t n) {
+  constexpr int64_t kGroupWords = 1 << 20;
+  const int64_t threads = pool.num_threads(), most = std::max(kGroupWords / (rows * n), threads);
+  const int64_t groups = (limbs + most - 1) / most, size = (limbs + groups - 1) / groups;
+  return std::min(limbs, (size + threads - 1) / threads * threads);
 }
 
 // Divides by the product of the dropped moduli and rounds to nearest, in NTT form.
 //
-// x(poly) points at rows of `keep` then `drop` limbs. For each poly and kept limb, destination(poly, limb, scratch)
-// says where the row goes (scratch is a row of the task's own), and finish(poly, limb, row) is called on it.
-template <typename Source, typename Destination, typename Finish>
+// The limb of polynomial i < polys is the row x(i, limb), kept limbs first. y(i) has room for `dropped` rows and may be
+// where the dropped rows are. lift(i, kept limb) is a row for what is subtracted, and
+// finish(i, kept limb, lift, w) makes (x - lift) w of it.
+template <typename X, typename Y, typename Lift, typename Finish>
 void ModDownRows(ffi::ThreadPool& pool, int64_t n, int64_t polys, const std::vector<uint64_t>& keep,
-                 const std::vector<uint64_t>& drop, const Source& x, const Destination& destination,
-                 const Finish& finish) {
-  const Kernels& kernels = ActiveKernels();
+                 const std::vector<uint64_t>& drop, const X& x, const Y& y, const Lift& lift, const Finish& finish) {
   const BasisTable& table = BasisTableFor(drop, keep);
   const auto kept = static_cast<int64_t>(keep.size()), dropped = static_cast<int64_t>(drop.size());
-  const Scratch y = MakeScratch(polys * dropped * n), v = MakeScratch(polys * n);
-  const auto dropped_row = [&](int64_t poly, int64_t d) { return x(poly) + (kept + d) * n; };
-  PrepareConversion(pool, n, polys, table, dropped_row, y.get(), v.get());
-  ParallelFor(pool, polys * kept, [&](int64_t task) {
-    const int64_t poly = task % polys, limb = task / polys;
-    uint64_t* const lifted = TaskScratch(2 * n);
-    const auto rows = RowsAt(y.get() + poly * dropped * n, dropped, n, 0);
-    const Modulus& q = ModulusFor(keep[limb]);
-    kernels.combine(rows.data(), table.factors[limb].data(), dropped, v.get() + poly * n, table.last[limb], lifted, n,
-                    q, table.narrow);
-    kernels.forward_ntt(lifted, NttTableFor(n, keep[limb]));
-    uint64_t* const row = destination(poly, limb, lifted + n);
-    kernels.subtract_multiply(x(poly) + limb * n, lifted, table.inverse_product[limb], row, n, q);
-    finish(poly, limb, row);
-  });
+  ToCoefficients(
+      pool, n, dropped, polys, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; },
+      [&](int64_t limb, int64_t i) { return x(i, kept + limb); },
+      [&](int64_t limb, int64_t i) { return y(i) + limb * n; });
+  std::vector<Conversion> conversions(polys);
+  for (int64_t i = 0; i < polys; ++i) conversions[i] = {&table, y(i)};
+  const int64_t group = GroupSize(pool, kept, polys, n);
+  for (int64_t first = 0; first < kept; first += group) {
+    const int64_t last = std::min(kept, first + group);
+    ConvertBlocks(pool, n, conversions, keep, first, last, lift);
+    ParallelFor(pool, last - first, [&](int64_t task) {
+      const int64_t limb = first + task;
+      std::vector<uint64_t*> rows(polys);
+      for (int64_t i = 0; i < polys; ++i) rows[i] = lift(i, limb);
+      ActiveKernels().forward_ntt(rows.data(), rows.data(), polys, NttTableFor(n, keep[limb]));
+      for (int64_t i = 0; i < polys; ++i) finish(i, limb, rows[i], table.inverse_product[limb]);
+    });
+  }
 }
 
 }  // namespace fhejax

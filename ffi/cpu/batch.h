@@ -1,6 +1,8 @@
 // Shapes of handler operands: leading batch axes that broadcast, then the operand's own axes.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
@@ -57,6 +59,21 @@ class Batch {
   Dimensions shape_;
   int64_t count_;
 };
+
+// Asks for huge pages for a large result that has not been touched yet: one page fault instead of 512. A result that
+// lies in memory used before is left as it is.
+template <typename Buffer>
+void PrepareResult(Buffer& out) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kHugePage = uintptr_t{1} << 21;
+  const auto begin = reinterpret_cast<uintptr_t>(out->untyped_data()), end = begin + out->size_bytes();
+  const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage, last = end / kHugePage * kHugePage;
+  if (first + kHugePage >= last) return;
+  unsigned char resident = 0;
+  if (mincore(reinterpret_cast<void*>(first), 1, &resident) == 0 && !(resident & 1))
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
 
 inline Batch BatchOf(const Dimensions& shape, size_t own_axes) {
   return Batch(Dimensions(shape.begin(), shape.end() - static_cast<int64_t>(own_axes)));

@@ -1,5 +1,6 @@
 // Chooses the instruction set at run time: one library carries all of them.
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -15,21 +16,38 @@ std::vector<const Kernels*> AvailableKernels() {
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
   if (avx512 && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("avx512ifma")) available.push_back(&kIfma);
   if (avx512 && __builtin_cpu_supports("bmi2")) available.push_back(&kAvx512);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) available.push_back(&kAvx2);
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+  if (avx2) available.push_back(&kAvx2);
 #endif
   available.push_back(&kPortable);
   return available;
 }
 
-const Kernels& ActiveKernels() {
-  static const Kernels* const active = [] {
-    const auto available = AvailableKernels();
-    const char* wanted = std::getenv("FHEJAX_INSTRUCTION_SET");
-    for (const Kernels* kernels : available)
-      if (wanted && std::string(wanted) == kernels->name) return kernels;
-    return available.front();
+namespace {
+
+const Kernels* KernelsNamed(const std::string& name) {
+  for (const Kernels* kernels : AvailableKernels())
+    if (name == kernels->name) return kernels;
+  return nullptr;
+}
+
+std::atomic<const Kernels*>& Active() {
+  static std::atomic<const Kernels*> active = [] {
+    const char* const wanted = std::getenv("FHEJAX_INSTRUCTION_SET");
+    const Kernels* const named = wanted ? KernelsNamed(wanted) : nullptr;
+    return named ? named : AvailableKernels().front();
   }();
-  return *active;
+  return active;
+}
+
+}  // namespace
+
+const Kernels& ActiveKernels() { return *Active().load(std::memory_order_relaxed); }
+
+bool ChooseKernels(const std::string& name) {
+  const Kernels* const kernels = KernelsNamed(name);
+  if (kernels) Active() = kernels;
+  return kernels != nullptr;
 }
 
 }  // namespace fhejax

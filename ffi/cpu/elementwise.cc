@@ -18,6 +18,7 @@ ffi::Error Rows(ffi::ThreadPool& pool, const std::array<Input, kOperands>& opera
   const auto limbs = static_cast<int64_t>(moduli.size());
   if (shape.size() < 2 || shape[shape.size() - 2] != limbs)
     return ffi::Error::InvalidArgument("fhejax: the limb axis does not match the moduli");
+  PrepareResult(out);
   const int64_t n = shape.back();
   const Batch batch = BatchOf(shape, 2);
   std::array<std::vector<int64_t>, kOperands> entries;
@@ -33,24 +34,6 @@ ffi::Error Rows(ffi::ThreadPool& pool, const std::array<Input, kOperands>& opera
     row(rows, out->typed_data() + task * n, n, ModulusFor(moduli.begin()[limb]));
   });
   return ffi::Error::Success();
-}
-
-ffi::Error AddHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
-  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().add(in[0], in[1], row, n, q);
-  });
-}
-
-ffi::Error SubtractHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
-  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().subtract(in[0], in[1], row, n, q);
-  });
-}
-
-ffi::Error NegateHandler(ffi::ThreadPool pool, Input a, Output out, Moduli moduli) {
-  return Rows<1>(pool, {a}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().negate(in[0], row, n, q);
-  });
 }
 
 ffi::Error MultiplyHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
@@ -71,6 +54,7 @@ ffi::Error MultiplyScalarHandler(ffi::ThreadPool pool, Input a, Input scalar, Ou
   const auto limbs = static_cast<int64_t>(moduli.size());
   if (shape.size() < 2 || shape[shape.size() - 2] != limbs)
     return ffi::Error::InvalidArgument("fhejax_multiply_scalar: the limb axis does not match the moduli");
+  PrepareResult(out);
   const int64_t n = shape.back();
   const Batch batch = BatchOf(shape, 2);
   const auto a_entries = batch.Entries(ShapeOf(a), 2), scalar_entries = batch.Entries(ShapeOf(scalar), 1);
@@ -91,16 +75,8 @@ ffi::Error MultiplyScalarHandler(ffi::ThreadPool pool, Input a, Input scalar, Ou
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAdd, AddHandler, FHEJAX_BINARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSubtract, SubtractHandler, FHEJAX_BINARY);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiply, MultiplyHandler, FHEJAX_BINARY);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyScalar, MultiplyScalarHandler, FHEJAX_BINARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxNegate, NegateHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyAdd, MultiplyAddHandler,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()

@@ -14,19 +14,28 @@
 
 namespace fhejax {
 
+// One limb that a conversion of basis makes.
+struct ConversionTarget {
+  const uint64_t* factors;  // one for each source limb
+  uint64_t last;
+  const Modulus* q;
+  uint64_t* out;
+};
+
 struct Kernels {
   const char* name;
-  // Primes with fewer bits than this (or equally many) have tables of their own, NarrowRoots; 0 where none do.
+  // Transforms modulo primes below 2^narrow_bits take their companions with 52 bits; 0 where none do.
   int narrow_bits;
 
-  // In place; natural order in, bit-reversed order out.
-  void (*forward_ntt)(uint64_t* x, const NttTable& table);
-  // In place; bit-reversed order in, natural order out.
-  void (*inverse_ntt)(uint64_t* x, const NttTable& table);
+  // Rows of one prime together, so that twiddles are read once for all of them. from[i] and to[i] may be the same row.
+  // Natural order in, bit-reversed order out.
+  void (*forward_ntt)(const uint64_t* const* from, uint64_t* const* to, int64_t rows, const NttTable& table);
+  // Bit-reversed order in, natural order out; times scale / inverse_degree, so that table.inverse_degree alone gives
+  // the inverse.
+  void (*inverse_ntt)(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale,
+                      const NttTable& table);
 
   void (*add)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
-  void (*subtract)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
-  void (*negate)(const uint64_t* a, uint64_t* out, int64_t n, const Modulus& q);
   void (*multiply)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
   void (*multiply_add)(const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t* out, int64_t n,
                        const Modulus& q);
@@ -34,13 +43,19 @@ struct Kernels {
   // out = (a - b) w.
   void (*subtract_multiply)(const uint64_t* a, const uint64_t* b, Factor w, uint64_t* out, int64_t n,
                             const Modulus& q);
+  // out[i] = ((a - b) w + c)[source[i]]; c may be null, for 0. The permutation is an automorphism's: it maps aligned
+  // blocks of 8 to such blocks.
+  void (*subtract_multiply_permute)(const uint64_t* a, const uint64_t* b, Factor w, const uint64_t* c,
+                                    const uint32_t* source, uint64_t* out, int64_t n, const Modulus& q);
+  // out[i] = x[source[i]], for such a permutation.
+  void (*permute)(const uint64_t* x, const uint32_t* source, uint64_t* out, int64_t n);
   // out = sum over i < terms of a[i] b[i]. Any number of terms.
   void (*inner_product)(const uint64_t* const* a, const uint64_t* const* b, int64_t terms, uint64_t* out, int64_t n,
                         const Modulus& q);
-  // out = sum over i < terms of y[i] factors[i], plus v last, modulo q; factors and last below q, y[i] < 2^61, v < 2^9.
-  // `narrow` says that y[i] < 2^50.
-  void (*combine)(const uint64_t* const* y, const uint64_t* factors, int64_t terms, const uint64_t* v, uint64_t last,
-                  uint64_t* out, int64_t n, const Modulus& q, bool narrow);
+  // For each target: out = sum over i < terms of y[i] factors[i], plus v last, modulo q; factors and last below q,
+  // y[i] < 2^61, v < 2^9. `narrow` says that y[i] < 2^50.
+  void (*combine)(const uint64_t* const* y, const uint64_t* v, int64_t terms, const ConversionTarget* targets,
+                  int64_t count, int64_t n, bool narrow);
   // v = round(sum over i < terms of y[i] / c_i), by the fixed-point rule of SourceLimb.
   void (*overflow)(const uint64_t* const* y, const SourceLimb* limbs, int64_t terms, uint64_t* v, int64_t n);
 
@@ -60,5 +75,8 @@ std::vector<const Kernels*> AvailableKernels();
 
 // The best of them, or the one named by the environment variable FHEJAX_INSTRUCTION_SET when it is first used.
 const Kernels& ActiveKernels();
+
+// Takes the instruction set of that name from now on, if this machine has it; not while handlers run.
+bool ChooseKernels(const std::string& name);
 
 }  // namespace fhejax

@@ -1,3 +1,26 @@
-#define FHEJAX_KERNELS kAvx512
-#define FHEJAX_KERNELS_NAME "avx512"
+// AVX-512 without IFMA.
+
 #include "cpu/kernels_generic.h"
+#include "cpu/rows_avx512.h"
+
+namespace fhejax {
+
+extern const Kernels kAvx512 = {
+    "avx512",
+    0,
+    ForwardNtt64,
+    InverseNtt64,
+    AddRow,
+    Multiply64,
+    MultiplyAdd64,
+    MultiplyFactor64,
+    SubtractMultiply64,
+    SubtractMultiplyPermute64,
+    Permute64,
+    InnerProduct64,
+    Combine64,
+    Overflow64,
+    ChaCha20Blocks,
+};
+
+}  // namespace fhejax

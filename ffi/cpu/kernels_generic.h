@@ -3,6 +3,8 @@
 // ones); everything lives in an unnamed namespace, so
 // that no instance compiled for one instruction set is ever linked into another.
 
+#include <algorithm>
+
 #include "common/chacha20.h"
 #include "cpu/kernels.h"
 
@@ -27,36 +29,36 @@ void InverseButterflies(uint64_t* even, uint64_t* odd, int64_t count, Factor w, 
   }
 }
 
-void ForwardNtt(uint64_t* x, const NttTable& table) {
+inline Factor RootAt(const Roots& roots, int64_t i) { return {roots.values[i], roots.companions[i]}; }
+
+void ForwardNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, const NttTable& table) {
   const int64_t n = table.degree;
   const uint64_t q = table.modulus.value;
-  const Factor* const roots = table.roots.data();
-  for (int64_t blocks = 1, half = n / 2; blocks < n; blocks *= 2, half /= 2)
-    for (int64_t b = 0; b < blocks; ++b)
-      ForwardButterflies(x + 2 * b * half, x + (2 * b + 1) * half, half, roots[blocks + b], q);
-  for (int64_t i = 0; i < n; ++i) x[i] = Reduce(Reduce(x[i], 2 * q), q);
+  for (int64_t row = 0; row < rows; ++row) {
+    uint64_t* const x = to[row];
+    if (x != from[row]) std::copy_n(from[row], n, x);
+    for (int64_t blocks = 1, half = n / 2; blocks < n; blocks *= 2, half /= 2)
+      for (int64_t b = 0; b < blocks; ++b)
+        ForwardButterflies(x + 2 * b * half, x + (2 * b + 1) * half, half, RootAt(table.roots, blocks + b), q);
+    for (int64_t i = 0; i < n; ++i) x[i] = Reduce(Reduce(x[i], 2 * q), q);
+  }
 }
 
-void InverseNtt(uint64_t* x, const NttTable& table) {
+void InverseNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {
   const int64_t n = table.degree;
   const uint64_t q = table.modulus.value;
-  const Factor* const roots = table.inverse_roots.data();
-  for (int64_t blocks = n / 2, half = 1; blocks > 0; blocks /= 2, half *= 2)
-    for (int64_t b = 0; b < blocks; ++b)
-      InverseButterflies(x + 2 * b * half, x + (2 * b + 1) * half, half, roots[blocks + b], q);
-  for (int64_t i = 0; i < n; ++i) x[i] = Reduce(MultiplyLazy(x[i], table.inverse_degree, q), q);
+  for (int64_t row = 0; row < rows; ++row) {
+    uint64_t* const x = to[row];
+    if (x != from[row]) std::copy_n(from[row], n, x);
+    for (int64_t blocks = n / 2, half = 1; blocks > 0; blocks /= 2, half *= 2)
+      for (int64_t b = 0; b < blocks; ++b)
+        InverseButterflies(x + 2 * b * half, x + (2 * b + 1) * half, half, RootAt(table.inverse_roots, blocks + b), q);
+    for (int64_t i = 0; i < n; ++i) x[i] = Reduce(MultiplyLazy(x[i], scale, q), q);
+  }
 }
 
 void AddRow(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
   for (int64_t i = 0; i < n; ++i) out[i] = Reduce(a[i] + b[i], q.value);
-}
-
-void SubtractRow(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
-  for (int64_t i = 0; i < n; ++i) out[i] = Reduce(a[i] + q.value - b[i], q.value);
-}
-
-void NegateRow(const uint64_t* a, uint64_t* out, int64_t n, const Modulus& q) {
-  for (int64_t i = 0; i < n; ++i) out[i] = Reduce(q.value - a[i], q.value);
 }
 
 void MultiplyRow(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
@@ -76,6 +78,19 @@ void SubtractMultiplyRow(const uint64_t* a, const uint64_t* b, Factor w, uint64_
   for (int64_t i = 0; i < n; ++i) out[i] = Reduce(MultiplyLazy(a[i] + q.value - b[i], w, q.value), q.value);
 }
 
+void SubtractMultiplyPermuteRow(const uint64_t* a, const uint64_t* b, Factor w, const uint64_t* c,
+                                const uint32_t* source, uint64_t* out, int64_t n, const Modulus& q) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t s = source[i];
+    const uint64_t y = Reduce(MultiplyLazy(a[s] + q.value - b[s], w, q.value), q.value);
+    out[i] = c ? Reduce(y + c[s], q.value) : y;
+  }
+}
+
+void PermuteRow(const uint64_t* x, const uint32_t* source, uint64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[source[i]];
+}
+
 void InnerProductRow(const uint64_t* const* a, const uint64_t* const* b, int64_t terms, uint64_t* out, int64_t n,
                      const Modulus& q) {
   for (int64_t i = 0; i < n; ++i) {
@@ -88,15 +103,18 @@ void InnerProductRow(const uint64_t* const* a, const uint64_t* const* b, int64_t
   }
 }
 
-void CombineRow(const uint64_t* const* y, const uint64_t* factors, int64_t terms, const uint64_t* v, uint64_t last,
-                uint64_t* out, int64_t n, const Modulus& q, bool) {
-  for (int64_t i = 0; i < n; ++i) {
-    Wide sum = MultiplyWide(v[i], last);
-    for (int64_t t = 0; t < terms; ++t) {
-      if (t && t % (kWideTerms - 2) == 0) sum = {ReduceWide(sum, q), 0};
-      Accumulate(sum, y[t][i], factors[t]);
+void Combine(const uint64_t* const* y, const uint64_t* v, int64_t terms, const ConversionTarget* targets, int64_t count,
+             int64_t n, bool) {
+  for (const ConversionTarget* target = targets; target < targets + count; ++target) {
+    const Modulus& q = *target->q;
+    for (int64_t i = 0; i < n; ++i) {
+      Wide sum = MultiplyWide(v[i], target->last);
+      for (int64_t t = 0; t < terms; ++t) {
+        if (t && t % (kWideTerms - 2) == 0) sum = {ReduceWide(sum, q), 0};
+        Accumulate(sum, y[t][i], target->factors[t]);
+      }
+      target->out[i] = ReduceWide(sum, q);
     }
-    out[i] = ReduceWide(sum, q);
   }
 }
 
@@ -133,8 +151,9 @@ void ChaCha20Blocks(const uint32_t* key, const uint32_t* nonce, uint32_t first, 
 #ifdef FHEJAX_KERNELS
 extern const Kernels FHEJAX_KERNELS = {
     FHEJAX_KERNELS_NAME, 0,           ForwardNtt,     InverseNtt,        AddRow,
-    SubtractRow,         NegateRow,   MultiplyRow,    MultiplyAddRow,    MultiplyFactorRow,
-    SubtractMultiplyRow, InnerProductRow, CombineRow, OverflowRow,       ChaCha20Blocks,
+    MultiplyRow,    MultiplyAddRow,    MultiplyFactorRow,
+    SubtractMultiplyRow, SubtractMultiplyPermuteRow, PermuteRow, InnerProductRow, Combine, OverflowRow,
+    ChaCha20Blocks,
 };
 #endif
 

@@ -17,6 +17,9 @@ NB_MODULE(_cpu, m) {
     return handlers;
   });
   m.def("instruction_set", [] { return nb::str(fhejax::ActiveKernels().name); });
+  m.def("choose_instruction_set", [](const char* name) {
+    if (!fhejax::ChooseKernels(name)) throw nb::value_error("this machine has no such instruction set");
+  });
   m.def("instruction_sets", [] {
     nb::list names;
     for (const fhejax::Kernels* kernels : fhejax::AvailableKernels()) names.append(nb::str(kernels->name));

@@ -1,20 +1,92 @@
-// Memory of a handler's own, not initialised.
+// Memory of a handler's own, not initialised: kept from call to call, on huge pages where the system has them. Fresh
+// memory costs a page fault for every 4 KiB, which for a key switch is as much as a third of its arithmetic.
 #pragma once
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <vector>
+
+#include "cpu/tables.h"
 
 namespace fhejax {
 
-using Scratch = std::unique_ptr<uint64_t[]>;
+class ScratchPool {
+ public:
+  struct Block {
+    uint64_t* words = nullptr;
+    int64_t size = 0;
+  };
 
-inline Scratch MakeScratch(int64_t words) { return Scratch(new uint64_t[words]); }
+  static ScratchPool& Instance() {
+    static ScratchPool& pool = *new ScratchPool;
+    return pool;
+  }
+
+  Block Take(int64_t size) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto fits = [&](const Block& a) { return a.size >= size; };
+      auto best = std::find_if(kept_.begin(), kept_.end(), fits);  // sorted by size: the least that fits
+      if (best != kept_.end()) {
+        const Block block = *best;
+        kept_.erase(best);
+        kept_words_ -= block.size;
+        return block;
+      }
+    }
+    const int64_t unit = size < kHugePage ? kCacheLine : kHugePage, rounded = (size + unit - 1) / unit * unit;
+    void* const memory = std::aligned_alloc(unit * sizeof(uint64_t), rounded * sizeof(uint64_t));
+    if (!memory) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    if (unit == kHugePage) madvise(memory, rounded * sizeof(uint64_t), MADV_HUGEPAGE);
+#endif
+    return {static_cast<uint64_t*>(memory), rounded};
+  }
+
+  void Return(Block block) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (kept_words_ + block.size <= kKeptWords) {
+        const auto larger = [&](const Block& a) { return a.size >= block.size; };
+        kept_.insert(std::find_if(kept_.begin(), kept_.end(), larger), block);
+        kept_words_ += block.size;
+        return;
+      }
+    }
+    std::free(block.words);
+  }
+
+ private:
+  static constexpr int64_t kCacheLine = 8, kHugePage = 1 << 18;  // words
+  static constexpr int64_t kKeptWords = 1 << 25;                  // 256 MiB at rest, whatever runs
+  std::mutex mutex_;
+  std::vector<Block> kept_;
+  int64_t kept_words_ = 0;
+};
+
+// So many words on a boundary of 64 bytes, until it goes out of scope.
+class Scratch {
+ public:
+  explicit Scratch(int64_t words) : block_(ScratchPool::Instance().Take(std::max<int64_t>(words, 1))) {}
+  ~Scratch() { ScratchPool::Instance().Return(block_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  uint64_t* get() const { return block_.words; }
+
+ private:
+  ScratchPool::Block block_;
+};
 
 // The calling thread's own buffer, kept from task to task; contents are not. Its size is bounded by the largest
 // request: a few rows.
 inline uint64_t* TaskScratch(int64_t words) {
-  thread_local std::vector<uint64_t> buffer;
+  thread_local AlignedWords buffer;
   if (static_cast<int64_t>(buffer.size()) < words) buffer.resize(words);
   return buffer.data();
 }

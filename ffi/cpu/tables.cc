@@ -1,7 +1,7 @@
 #include "cpu/tables.h"
 
 #include <algorithm>
-#include <utility>
+#include <tuple>
 
 #include "cpu/kernels.h"
 
@@ -22,11 +22,13 @@ uint64_t SmallestPrimitiveRoot(uint64_t order, uint64_t q) {
 }
 
 // root^brv(i) for i < degree.
-std::vector<Factor> BitReversedPowers(uint64_t root, int64_t degree, const Modulus& q) {
-  std::vector<Factor> powers(degree);
+Roots BitReversedPowers(uint64_t root, int64_t degree, const Modulus& q, bool narrow) {
+  Roots powers{AlignedWords(degree), AlignedWords(degree)};
   uint64_t power = 1;
   for (int64_t i = 0, reversed = 0; i < degree; ++i) {
-    powers[reversed] = MakeFactor(power, q.value);
+    const Factor w = MakeFactor(power, q.value);
+    powers.values[reversed] = w.value;
+    powers.companions[reversed] = narrow ? w.companion >> 12 : w.companion;  // floor(floor(w 2^64 / q) / 2^12)
     power = Multiply(power, root, q);
     for (int64_t bit = degree / 2; bit && ((reversed ^= bit) & bit) == 0; bit /= 2) {
     }  // reversed = brv(i + 1): the carry runs from the top bit down
@@ -34,27 +36,17 @@ std::vector<Factor> BitReversedPowers(uint64_t root, int64_t degree, const Modul
   return powers;
 }
 
-NarrowRoots Narrow(const std::vector<Factor>& roots) {
-  NarrowRoots narrow;
-  for (const Factor& w : roots) {
-    narrow.values.push_back(w.value);
-    narrow.companions.push_back(w.companion >> 12);  // floor(floor(w 2^64 / q) / 2^12) = floor(w 2^52 / q)
-  }
-  return narrow;
-}
+constexpr int64_t kLeastNarrowDegree = 256;  // the shortest row that the transforms of 52-bit products take
 
-constexpr int64_t kLeastNarrowDegree = 64;  // what the narrow transforms do in registers at once
-
-NttTable MakeNttTable(int64_t degree, uint64_t q) {
-  NttTable table{degree, MakeModulus(q), MakeFactor(Inverse(static_cast<uint64_t>(degree), q), q), {}, {}, {}, {}};
+NttTable MakeNttTable(int64_t degree, uint64_t q, bool narrow) {
+  const Modulus modulus = MakeModulus(q);
   const uint64_t psi = SmallestPrimitiveRoot(2 * static_cast<uint64_t>(degree), q);
-  table.roots = BitReversedPowers(psi, degree, table.modulus);
-  table.inverse_roots = BitReversedPowers(Inverse(psi, q), degree, table.modulus);
-  if (q < uint64_t{1} << ActiveKernels().narrow_bits && degree >= kLeastNarrowDegree) {
-    table.narrow_roots = Narrow(std::exchange(table.roots, {}));
-    table.narrow_inverse_roots = Narrow(std::exchange(table.inverse_roots, {}));
-  }
-  return table;
+  return {degree,
+          modulus,
+          MakeFactor(Inverse(static_cast<uint64_t>(degree), q), q),
+          narrow,
+          BitReversedPowers(psi, degree, modulus, narrow),
+          BitReversedPowers(Inverse(psi, q), degree, modulus, narrow)};
 }
 
 }  // namespace
@@ -84,8 +76,9 @@ Modulus MakeModulus(uint64_t q) {
 }
 
 const NttTable& NttTableFor(int64_t degree, uint64_t q) {
-  static auto& tables = *new Cache<std::pair<int64_t, uint64_t>, NttTable>;
-  return tables.Get({degree, q}, [=] { return MakeNttTable(degree, q); });
+  static auto& tables = *new Cache<std::tuple<int64_t, uint64_t, bool>, NttTable>;
+  const bool narrow = q < uint64_t{1} << ActiveKernels().narrow_bits && degree >= kLeastNarrowDegree;
+  return tables.Get({degree, q, narrow}, [=] { return MakeNttTable(degree, q, narrow); });
 }
 
 const Modulus& ModulusFor(uint64_t q) {

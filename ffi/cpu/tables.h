@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "common/modular.h"
@@ -17,19 +18,32 @@ uint64_t Inverse(uint64_t a, uint64_t q);  // q prime
 Factor MakeFactor(uint64_t value, uint64_t q);
 Modulus MakeModulus(uint64_t q);
 
-// Factors w below a prime below 2^50, with companions floor(w 2^52 / q), for kernels of 52-bit products.
-struct NarrowRoots {
-  std::vector<uint64_t> values, companions;
+// Words on a boundary of 64 bytes, so that no vector of them crosses a cache line.
+template <typename T>
+struct CacheAligned {
+  using value_type = T;
+  CacheAligned() = default;
+  template <typename U>
+  CacheAligned(const CacheAligned<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64})); }
+  void deallocate(T* words, size_t) { ::operator delete(words, std::align_val_t{64}); }
+  bool operator==(const CacheAligned&) const { return true; }
+  bool operator!=(const CacheAligned&) const { return false; }
+};
+using AlignedWords = std::vector<uint64_t, CacheAligned<uint64_t>>;
+
+// Factors w below q with their companions: floor(w 2^64 / q), or floor(w 2^52 / q) where the table is narrow.
+struct Roots {
+  AlignedWords values, companions;
 };
 
-// The powers psi^brv(i) and psi^-brv(i), i < degree, psi the smallest primitive 2N-th root: in the one form that the
-// active kernels use for this prime.
+// The powers psi^brv(i) and psi^-brv(i), i < degree, psi the smallest primitive 2N-th root.
 struct NttTable {
   int64_t degree;
   Modulus modulus;
   Factor inverse_degree;  // 1/N
-  std::vector<Factor> roots, inverse_roots;
-  NarrowRoots narrow_roots, narrow_inverse_roots;
+  bool narrow;            // made for kernels of 52-bit products
+  Roots roots, inverse_roots;
 };
 
 const NttTable& NttTableFor(int64_t degree, uint64_t q);
