@@ -18,8 +18,7 @@ from jax.experimental import checkify
 from fhejax import _compat
 from fhejax.parameters import Parameters
 from fhejax.primitives.embedding import coefficients_to_slots, slots_to_coefficients
-from fhejax.primitives.ntt import inverse_ntt, ntt
-from fhejax.primitives.residues import residues_to_float, round_to_residues
+from fhejax.primitives.residues import decode_coefficients, encode_coefficients
 from fhejax.values import Plaintext
 
 
@@ -137,7 +136,7 @@ def _encode(values, params, level, scale, slots):
     coefficients = _coefficients(values, params.degree, slots)
     largest = _to_float(Fraction(math.prod(moduli), 2) / Fraction(scale))
     fits = jnp.all(jnp.abs(coefficients) <= largest)
-    return ntt(round_to_residues(coefficients, scale, moduli), moduli), jnp.all(jnp.isfinite(values)), fits
+    return encode_coefficients(coefficients, scale, moduli), jnp.all(jnp.isfinite(values)), fits
 
 
 def _coefficients(values, degree, slots):
@@ -151,8 +150,12 @@ def _coefficients(values, degree, slots):
 @functools.partial(jax.jit, static_argnums=(1, 2, 3, 4, 5, 6))
 def _decode(data, params, level, scale, slots, real, dtype):
     moduli = params.moduli_at(level)
-    coefficients = residues_to_float(inverse_ntt(data, moduli), moduli) / scale
-    z = coefficients_to_slots(coefficients, slots)
+    return slots_of(decode_coefficients(data, moduli), scale, slots, real, dtype)
+
+
+def slots_of(coefficients: jax.Array, scale: float, slots: int, real: bool, dtype: np.dtype) -> jax.Array:
+    """The slots `[*batch, slots]` of scaled coefficients `float64[*batch, N]`; traced under x64."""
+    z = coefficients_to_slots(coefficients / scale, slots)
     return (z.real if real else z).astype(dtype)
 
 

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.encoding import decode, encode
+from fhejax.encoding import encode, result_dtype, slots_of
 from fhejax.errors import ParametersMismatchError
 from fhejax.keys import check_secret
-from fhejax.primitives.basis import mod_down
+from fhejax.primitives.encryption import decrypt_coefficients, encrypt_public
 from fhejax.primitives.modular import add, multiply_add, negate
 from fhejax.primitives.ntt import ntt
-from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
+from fhejax.primitives.sampling import sample_gaussian, sample_uniform
 from fhejax.random import Seed, seed_for
 from fhejax.values import Ciphertext, Plaintext, PublicKey, SecretKey
 
@@ -87,9 +87,9 @@ def decrypt(secret: SecretKey, ciphertext: Ciphertext, *, dtype: Any = None) -> 
             f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)"
         )
     check_same_params("decrypt", secret, ciphertext)
-    data = _decrypt(secret.data, ciphertext.data, ciphertext.params, ciphertext.level)
     x = ciphertext
-    return decode(Plaintext(data, x.params, x.level, x.scale, x.slots, x.real), dtype=dtype)
+    dtype = result_dtype("decrypt", x.real, dtype)
+    return _decrypt(secret.data, x.data, x.params, x.level, x.scale, x.slots, x.real, dtype)
 
 
 def check_same_params(operation: str, *values: Any) -> None:
@@ -120,17 +120,19 @@ def _encryptions(messages: tuple[int, ...], keys: tuple[int, ...]) -> tuple[int,
 @_compat.jit(3, 4)
 def _encrypt_public(seed, key, message, params, level):
     """(v b + e0, v a + e1) modulo q_0..q_l and p_0, divided by p_0, plus the message."""
-    moduli, special = params.moduli_at(level), params.special_moduli[:1]
-    basis, batch = moduli + special, _encryptions(message.shape[:-2], key.shape[:-3])
-    count = math.prod(batch)
-    b_a = jnp.concatenate([key[..., : level + 1, :], key[..., -1:, :]], axis=-2)
-    v = ntt(sample_ternary(seed, count, basis, params.degree), basis)
-    e = ntt(sample_gaussian(seed, 2 * count, basis, params.degree, params.error_deviation), basis)
-    v = v.reshape(*batch, 1, len(basis), params.degree)
-    e = e.reshape(*batch, 2, len(basis), params.degree)
-    masked = mod_down(multiply_add(v, b_a, e, basis), moduli, special)
-    c0 = add(masked[..., 0, :, :], message, moduli)
-    return jnp.stack([c0, masked[..., 1, :, :]], axis=-3)
+    batch = _encryptions(message.shape[:-2], key.shape[:-3])
+    key, message = _in_one_row(key, 3, batch), _in_one_row(message, 2, batch)
+    moduli, special = params.moduli_at(level), params.special_moduli[0]
+    data = encrypt_public(seed, key, message, moduli, special, params.error_deviation)
+    return data.reshape(*batch, *data.shape[-3:])
+
+
+def _in_one_row(x, own, batch):
+    """All batch axes as one; a single entry stays single."""
+    lead, rest = x.shape[: x.ndim - own], x.shape[x.ndim - own :]
+    if math.prod(lead) != 1 and lead != batch:
+        x = jnp.broadcast_to(x, (*batch, *rest))
+    return x.reshape(math.prod(x.shape[: x.ndim - own]), *rest)
 
 
 @_compat.jit(3, 4)
@@ -145,12 +147,6 @@ def _encrypt_secret(seed, secret, message, params, level):
     return jnp.stack([c0, a], axis=-3)
 
 
-@_compat.jit(2, 3)
-def _decrypt(secret, data, params, level):
-    """c_0 + c_1 s (+ c_2 s^2), by Horner's rule."""
-    moduli = params.moduli_at(level)
-    s = secret[..., : level + 1, :]
-    message = data[..., -1, :, :]
-    for i in range(data.shape[-3] - 2, -1, -1):
-        message = multiply_add(message, s, data[..., i, :, :], moduli)
-    return message
+@_compat.jit(2, 3, 4, 5, 6, 7)
+def _decrypt(secret, data, params, level, scale, slots, real, dtype):
+    return slots_of(decrypt_coefficients(data, secret, params.moduli_at(level)), scale, slots, real, dtype)

@@ -51,7 +51,9 @@ def random_complex(seed, shape):
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
-@pytest.mark.parametrize("degree, slots", [(2, 1), (4, 2), (8, 4), (8, 1), (64, 32), (256, 128), (256, 8)])
+@pytest.mark.parametrize(
+    "degree, slots", [(2, 1), (4, 2), (8, 4), (8, 1), (64, 32), (256, 128), (256, 8), (128, 64), (1024, 64)]
+)
 def test_coefficients_are_those_of_the_definition(lowering, degree, slots):
     z = random_complex(degree + slots, (3, slots))
     with fhe.lowering(lowering):
@@ -61,7 +63,7 @@ def test_coefficients_are_those_of_the_definition(lowering, degree, slots):
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
-@pytest.mark.parametrize("degree", [2, 8, 64, 256])
+@pytest.mark.parametrize("degree", [2, 8, 64, 128, 256])
 def test_slots_are_values_at_powers_of_five(lowering, degree):
     a = np.random.default_rng(degree).uniform(-1, 1, (3, degree))
     with fhe.lowering(lowering):
@@ -71,7 +73,7 @@ def test_slots_are_values_at_powers_of_five(lowering, degree):
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
-@pytest.mark.parametrize("degree", [2**14, 2**16])
+@pytest.mark.parametrize("degree", [2**12, 2**13, 2**14, 2**16, 2**17])
 def test_large_degrees_agree_with_numpy(lowering, degree):
     a = np.random.default_rng(degree).uniform(-1, 1, degree)
     with fhe.lowering(lowering):
@@ -82,11 +84,13 @@ def test_large_degrees_agree_with_numpy(lowering, degree):
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)
-def test_few_slots_are_the_mean_over_their_places(lowering):
-    a = np.random.default_rng(5).uniform(-1, 1, 64)
+@pytest.mark.parametrize("slots", [8, 64])
+def test_few_slots_are_the_mean_over_their_places(slots, lowering):
+    a = np.random.default_rng(5).uniform(-1, 1, 8 * slots)
     with fhe.lowering(lowering):
-        got = np.asarray(coefficients_to_slots(on_device(a), 8))
-    np.testing.assert_allclose(got, values_at_slots(a, 32).reshape(4, 8).mean(axis=0).astype(complex), atol=1e-14)
+        got = np.asarray(coefficients_to_slots(on_device(a), slots))
+    mean = values_at_slots(a, 4 * slots).reshape(4, slots).mean(axis=0)
+    np.testing.assert_allclose(got, mean.astype(complex), atol=2e-14)
 
 
 @pytest.mark.parametrize("element, change", [(5, lambda z: np.roll(z, -1)), (25, lambda z: np.roll(z, -2))])

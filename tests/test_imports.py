@@ -15,7 +15,7 @@ ORDER = [
     "primes", "security", "chain", "parameters", "errors", "precision", "_compat", "native",
     "primitives.define", "primitives.modular", "primitives.ntt", "primitives.automorphism", "primitives.basis",
     "primitives.key_switch", "primitives.multiply_ciphertexts", "primitives.sampling", "primitives.embedding",
-    "primitives.residues",
+    "primitives.residues", "primitives.encryption",
     "random", "values", "headers", "encoding", "keys", "encryption", "levels", "ops", "rotations", "serialization",
     "polynomials.polynomial", "polynomials.evaluation", "simulation.noise",
 ]  # fmt: skip

@@ -115,6 +115,17 @@ def test_moduli_beyond_the_largest_double(lowering):
     np.testing.assert_allclose(got[2:4], [2.0**900, -(2.0**900)], rtol=5 * 2.0**-53)
 
 
+@pytest.mark.parametrize("bits", [(61,) * 70, (40,) * 70, (61, 40) * 35, (49, 50, 51, 52, 53) * 4])
+def test_long_chains(bits):
+    moduli = chain(64, bits)
+    rng = np.random.default_rng(len(bits))
+    signs, sizes = rng.choice([-1, 1], 128), rng.integers(0, 900, 128)
+    integers = [int(s) * int(rng.integers(1, 2**62)) << int(k) >> 62 for s, k in zip(signs, sizes, strict=True)]
+    got = np.asarray(residues_to_float(on_device(spread(integers, moduli)), moduli))
+    for value, exact in zip(got, integers, strict=True):
+        assert abs(Fraction(float(value)) - exact) <= 5 * Fraction(2.0**-53) * (abs(exact) if abs(exact) > 2**53 else 0)
+
+
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1), shape=st.sampled_from([(8,), (1, 8), (2, 3, 8), (0, 8), (300,)]))
 def test_the_way_back(seed, shape):

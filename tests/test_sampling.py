@@ -209,6 +209,18 @@ def test_is_the_definition(name, degree, lowering):
     assert np.asarray(got).tolist() == ORACLES[name](SEED.tolist(), 2, moduli, degree)
 
 
+@pytest.mark.parametrize("degree", [8, 64])
+def test_gaussian_at_the_thresholds(degree, monkeypatch):
+    """A number reaches a threshold equal to it, and not the next one: in both of the words that are compared."""
+    drawn = [with_sign(r) for r in numbers(SEED.tolist(), (4, 0, 0), degree, 4)]
+    bounds = [u + d for _, u in drawn for d in (0, 1, -1, 1 << 64, -(1 << 64))] + [0, 2**127]
+    words = np.array([divmod(bound, 1 << 64) for bound in bounds], np.uint64).reshape(-1)
+    monkeypatch.setattr(sampling, "threshold_words", lambda deviation: words)
+    moduli = largest_primes(1, 30, 128)
+    got = np.asarray(sample_gaussian(SEED, 1, moduli, degree, 3.0 + degree / 1024))
+    assert got.tolist() == in_every_limb([[sign * sum(t <= u for t in bounds) for sign, u in drawn]], moduli)
+
+
 @settings(deadline=None, max_examples=5)
 @given(
     words=st.lists(st.integers(0, 2**32 - 1), min_size=48, max_size=48),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/batch.h"
+#include "cpu/coding.h"
 #include "cpu/handlers.h"
 #include "cpu/parallel.h"
 #include "cpu/tables.h"
@@ -21,13 +22,8 @@ using ComplexInput = ffi::Buffer<ffi::C128>;
 using RealOutput = ffi::ResultBuffer<ffi::F64>;
 using ComplexOutput = ffi::ResultBuffer<ffi::C128>;
 
-struct EmbeddingTable {
-  std::vector<uint32_t> reversed;    // brv(k), k < slots
-  std::vector<double> cosine, sine;  // at half + j: exp(i pi 5^j / 4 half), for half = 1, 2, 4, ... < slots, j < half
-};
-
 EmbeddingTable MakeEmbeddingTable(int64_t slots) {
-  EmbeddingTable table{std::vector<uint32_t>(slots), std::vector<double>(slots), std::vector<double>(slots)};
+  EmbeddingTable table{slots, std::vector<uint32_t>(slots), std::vector<double>(slots), std::vector<double>(slots)};
   for (int64_t k = 0, reversed = 0; k < slots; ++k) {
     table.reversed[k] = static_cast<uint32_t>(reversed);
     for (int64_t bit = slots / 2; bit && ((reversed ^= bit) & bit) == 0; bit /= 2) {
@@ -77,17 +73,24 @@ void InverseButterflies(double* __restrict a_re, double* __restrict a_im, double
   }
 }
 
-// The calling thread's own pair of rows, real and imaginary parts apart.
-std::vector<double>& Parts(int64_t slots) {
-  thread_local std::vector<double> parts;
-  if (static_cast<int64_t>(parts.size()) < 2 * slots) parts.resize(2 * slots);
-  return parts;
+// The calling thread's own doubles.
+double* Work(int64_t count) {
+  thread_local std::vector<double> work;
+  if (static_cast<int64_t>(work.size()) < count) work.resize(count);
+  return work.data();
 }
 
 void SlotsToCoefficients(const std::complex<double>* z, int64_t slots, double* out, int64_t degree) {
   const EmbeddingTable& table = EmbeddingTableFor(slots);
-  double* const re = Parts(slots).data();
-  double* const im = re + slots;
+  double *const re = Work(4 * slots), *const im = re + slots;
+  const int64_t gap = degree / (2 * slots);
+  if (gap > 1) std::fill_n(out, degree, 0.0);
+  if (slots >= kLeastVectorSlots) {
+    double* const a = gap > 1 ? re + 2 * slots : out;
+    ActiveCoding().slots_to_coefficients(reinterpret_cast<const double*>(z), table, re, a, a + slots);
+    for (int64_t k = 0; gap > 1 && k < 2 * slots; ++k) out[k * gap] = a[k];
+    return;
+  }
   const double scale = 1.0 / static_cast<double>(slots);  // first, so that no sum overflows
   for (int64_t j = 0; j < slots; ++j) {
     re[j] = z[j].real() * scale;
@@ -96,8 +99,6 @@ void SlotsToCoefficients(const std::complex<double>* z, int64_t slots, double* o
   for (int64_t half = slots / 2; half > 0; half /= 2)
     for (int64_t a = 0, b = half; a < slots; a += 2 * half, b += 2 * half)
       InverseButterflies(re + a, im + a, re + b, im + b, &table.cosine[half], &table.sine[half], half);
-  const int64_t gap = degree / (2 * slots);
-  if (gap > 1) std::fill_n(out, degree, 0.0);
   for (int64_t k = 0; k < slots; ++k) {
     out[k * gap] = re[table.reversed[k]];
     out[(k + slots) * gap] = im[table.reversed[k]];
@@ -106,9 +107,15 @@ void SlotsToCoefficients(const std::complex<double>* z, int64_t slots, double* o
 
 void CoefficientsToSlots(const double* a, int64_t degree, std::complex<double>* z, int64_t slots) {
   const EmbeddingTable& table = EmbeddingTableFor(slots);
-  double* const re = Parts(slots).data();
-  double* const im = re + slots;
+  double *const re = Work(4 * slots), *const im = re + slots;
   const int64_t gap = degree / (2 * slots);
+  if (slots >= kLeastVectorSlots) {
+    double* const compact = re + 2 * slots;
+    for (int64_t k = 0; gap > 1 && k < 2 * slots; ++k) compact[k] = a[k * gap];
+    const double* const from = gap > 1 ? compact : a;
+    ActiveCoding().coefficients_to_slots(from, from + slots, table, re, reinterpret_cast<double*>(z));
+    return;
+  }
   for (int64_t k = 0; k < slots; ++k) {
     re[k] = a[table.reversed[k] * gap];
     im[k] = a[(table.reversed[k] + slots) * gap];

@@ -18,6 +18,10 @@ namespace fhejax {
   X(FhejaxCoefficientsToSlots, "fhejax_coefficients_to_slots_v1")   \
   X(FhejaxRoundToResidues, "fhejax_round_to_residues_v1")           \
   X(FhejaxResiduesToFloat, "fhejax_residues_to_float_v1")           \
+  X(FhejaxEncodeCoefficients, "fhejax_encode_coefficients_v1")      \
+  X(FhejaxDecodeCoefficients, "fhejax_decode_coefficients_v1")      \
+  X(FhejaxEncryptPublic, "fhejax_encrypt_public_v1")                \
+  X(FhejaxDecryptCoefficients, "fhejax_decrypt_coefficients_v1")    \
   X(FhejaxConvertBasis, "fhejax_convert_basis_v1")            \
   X(FhejaxModRaise, "fhejax_mod_raise_v1")              \
   X(FhejaxModDown, "fhejax_mod_down_v1")                      \

@@ -28,6 +28,7 @@ from fhejax.primitives.modular import (
     power_of_two_table,
     subtract_mod,
 )
+from fhejax.primitives.ntt import inverse_ntt, ntt
 
 
 def round_to_residues(a: Float64[Array, "*batch N"], scale: float, moduli: tuple[int, ...]) -> Residues:
@@ -67,6 +68,22 @@ def residues_to_float(x: Residues, moduli: tuple[int, ...]) -> Float64[Array, "*
       ValueError: the limb count differs from `len(moduli)`.
     """
     return _residues_to_float(x, moduli=moduli)
+
+
+def encode_coefficients(a: Float64[Array, "*batch N"], scale: float, moduli: tuple[int, ...]) -> Residues:
+    """`round_to_residues`, carried to NTT form. Arguments and errors as there."""
+    return _encode_coefficients(a, scale=float(scale), moduli=moduli)
+
+
+def decode_coefficients(x: Residues, moduli: tuple[int, ...]) -> Float64[Array, "*batch N"]:
+    """`residues_to_float` of residues in NTT form. Arguments and errors as there."""
+    return _decode_coefficients(x, moduli=moduli)
+
+
+def places(moduli: tuple[int, ...]) -> np.ndarray:
+    """The product of the moduli below each, to the nearest double: `float64[limbs]`."""
+    products = itertools.accumulate(moduli[:-1], operator.mul, initial=1)
+    return np.array([float(p) if p <= int(sys.float_info.max) else math.inf for p in products])
 
 
 def _split_scale(scale: float) -> tuple[int, int]:
@@ -137,42 +154,54 @@ def _reference_to_float(x, *, moduli):
     for digit, q in zip(digits, moduli, strict=True):  # against (Q - 1) / 2, whose digits are (q_i - 1) / 2
         negative = jnp.where(digit == q // 2, negative, digit > q // 2)
     total = jnp.zeros(digits[0].shape, jnp.float64)
-    for i, (digit, q, place) in enumerate(zip(digits, moduli, _places(moduli), strict=True)):
+    for i, (digit, q, place) in enumerate(zip(digits, moduli, places(moduli), strict=True)):
         digit = jnp.where(negative, jnp.uint64(q - (i > 0)) - digit, digit)
         total = total + jnp.where(digit == 0, 0.0, digit.astype(jnp.float64) * place)  # a place may be infinite
     return jnp.where(negative, -total, total)
 
 
-def _places(moduli):
-    """The product of the moduli below each, to the nearest double: `float64[limbs]`."""
-    products = itertools.accumulate(moduli[:-1], operator.mul, initial=1)
-    return np.array([float(p) if p <= int(sys.float_info.max) else math.inf for p in products])
+def _compose_encode(a, *, scale, moduli):
+    return ntt(round_to_residues(a, scale, moduli), moduli)
 
 
-def _abstract_round(a, *, scale, moduli):
-    if a.dtype != np.float64 or not a.ndim:
-        raise TypeError(f"round_to_residues: got {a.dtype}{list(a.shape)}; need float64[*batch, N], made under x64")
-    if not 0 < scale < math.inf:
-        raise ValueError(f"round_to_residues: scale = {scale}; need a positive finite number")
-    return _compat.like([a], (*a.shape[:-1], len(moduli), a.shape[-1]), np.uint64, a.ndim - 1)
+def _compose_decode(x, *, moduli):
+    return residues_to_float(inverse_ntt(x, moduli), moduli)
 
 
-def _abstract_to_float(x, *, moduli):
-    check_residues("residues_to_float", x, moduli)
-    return _compat.like([x], (*x.shape[:-2], x.shape[-1]), np.float64, x.ndim - 2)
+def _abstract_round(name):
+    def abstract(a, *, scale, moduli):
+        if a.dtype != np.float64 or not a.ndim:
+            raise TypeError(f"{name}: got {a.dtype}{list(a.shape)}; need float64[*batch, N], made under x64")
+        if not 0 < scale < math.inf:
+            raise ValueError(f"{name}: scale = {scale}; need a positive finite number")
+        return _compat.like([a], (*a.shape[:-1], len(moduli), a.shape[-1]), np.uint64, a.ndim - 1)
+
+    return abstract
 
 
-_round_to_residues = define_primitive(
-    "round_to_residues",
-    abstract=_abstract_round,
-    reference=_reference_round,
-    handler="fhejax_round_to_residues_v1",
-    attributes=lambda *, scale, moduli: {**modulus_attributes(moduli=moduli), "scale": np.float64(scale)},
-)
-_residues_to_float = define_primitive(
-    "residues_to_float",
-    abstract=_abstract_to_float,
-    reference=_reference_to_float,
-    handler="fhejax_residues_to_float_v1",
-    attributes=lambda *, moduli: {**modulus_attributes(moduli=moduli), "places": _places(moduli)},
-)
+def _abstract_to_float(name):
+    def abstract(x, *, moduli):
+        check_residues(name, x, moduli)
+        return _compat.like([x], (*x.shape[:-2], x.shape[-1]), np.float64, x.ndim - 2)
+
+    return abstract
+
+
+def _define(name, abstract, attributes, **meaning):
+    return define_primitive(
+        name, abstract=abstract(name), handler=f"fhejax_{name}_v1", attributes=attributes, **meaning
+    )
+
+
+def _rounding(*, scale, moduli):
+    return {**modulus_attributes(moduli=moduli), "scale": np.float64(scale)}
+
+
+def _with_places(*, moduli):
+    return {**modulus_attributes(moduli=moduli), "places": places(moduli)}
+
+
+_round_to_residues = _define("round_to_residues", _abstract_round, _rounding, reference=_reference_round)
+_residues_to_float = _define("residues_to_float", _abstract_to_float, _with_places, reference=_reference_to_float)
+_encode_coefficients = _define("encode_coefficients", _abstract_round, _rounding, composition=_compose_encode)
+_decode_coefficients = _define("decode_coefficients", _abstract_to_float, _with_places, composition=_compose_decode)

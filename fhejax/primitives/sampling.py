@@ -192,7 +192,7 @@ def _reference_ternary(seed, *, count, moduli, degree):
 
 def _reference_gaussian(seed, *, count, moduli, degree, deviation):
     low, high, negative = _signed(_numbers(seed, GAUSSIAN, count, 1, degree, words=4))
-    top, bottom = jnp.asarray(_threshold_words(deviation)).reshape(-1, 2).T
+    top, bottom = jnp.asarray(threshold_words(deviation)).reshape(-1, 2).T
     above = (high[..., None] > top) | (high[..., None] == top) & (low[..., None] >= bottom)
     magnitude = jnp.sum(above, axis=-1, dtype=np.uint64)
     return _residues((magnitude ^ -negative) + negative, moduli)
@@ -250,8 +250,8 @@ def gaussian_thresholds(deviation: float) -> tuple[int, ...]:
         return tuple(int((2**127 * total / sums[-1]).to_integral_value()) for total in kept)
 
 
-def _threshold_words(deviation):
-    """Each threshold as its upper and lower 64 bits."""
+def threshold_words(deviation: float) -> np.ndarray:
+    """Each threshold as its upper and lower 64 bits: `uint64[2 K]`."""
     words = [divmod(threshold, 1 << 64) for threshold in gaussian_thresholds(deviation)]
     return np.array(words, np.uint64).reshape(-1)
 
@@ -261,7 +261,7 @@ def _threshold_words(deviation):
 
 def _abstract(name):
     def abstract(seed, *, count, moduli, degree, **parameters):
-        _check_words(name, "a seed", seed, 8)
+        check_words(name, "a seed", seed, 8)
         refuse = _REFUSALS.get(name)
         if refuse is not None:
             refuse(name, moduli, degree, **parameters)
@@ -271,7 +271,13 @@ def _abstract(name):
     return abstract
 
 
-def _check_words(name, what, value, length):
+def check_words(name: str, what: str, value: Any, length: int) -> None:
+    """Refuses anything but `uint32[..., length]`.
+
+    Raises:
+      TypeError: another dtype.
+      ValueError: another length.
+    """
     if value.dtype != np.uint32 or value.shape[-1:] != (length,):
         error = ValueError if value.dtype == np.uint32 else TypeError
         raise error(f"{name}: {what} is uint32[..., {length}], got {value.dtype}{list(value.shape)}")
@@ -293,8 +299,8 @@ _REFUSALS = {"sample_gaussian": _refuse_deviation, "sample_sparse_ternary": _ref
 
 
 def _abstract_chacha20(key, place):
-    _check_words("chacha20", "a key", key, 8)
-    _check_words("chacha20", "a place", place, 4)
+    check_words("chacha20", "a key", key, 8)
+    check_words("chacha20", "a place", place, 4)
     batch = batch_shape("chacha20", (key, 1), (place, 2))
     return _compat.like([key, place], (*batch, place.shape[-2], 16), np.uint32, len(batch))
 
@@ -302,7 +308,7 @@ def _abstract_chacha20(key, place):
 def _attributes(*, count, degree, moduli, **parameters):
     """The handler reads count and degree from the shape of its result."""
     if "deviation" in parameters:
-        return {"moduli": np.array(moduli, np.uint64), "thresholds": _threshold_words(parameters["deviation"])}
+        return {"moduli": np.array(moduli, np.uint64), "thresholds": threshold_words(parameters["deviation"])}
     return modulus_attributes(moduli=moduli, **parameters)
 
 

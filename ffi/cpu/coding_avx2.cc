@@ -1,0 +1,2 @@
+#define FHEJAX_CODING kCodingAvx2
+#include "cpu/coding_generic.h"

@@ -1,0 +1,2 @@
+#define FHEJAX_CODING kCodingPortable
+#include "cpu/coding_generic.h"
