@@ -1,22 +1,22 @@
-"""What the machine is, and what it can do at most: multiply-adds and copying, measured where they are needed."""
+"""What the machine is: its processor, its cores, its memory, how fast it copies."""
 
 import ctypes
-import functools
 import importlib.metadata
 import os
 import pathlib
 import platform
-import subprocess
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-_MULTIPLY_ADDS_A_ROUND = 12
-_ROUNDS = 20_000  # some 50 microseconds
 _FLAGS = ("avx2", "bmi2", "avx512f", "avx512dq", "avx512ifma", "asimd", "sve")
 _PACKAGES = ("fhejax", "jax", "jaxlib", "numpy", "tenseal", "desilofhe")
+_STATUS, _CLEAR = pathlib.Path("/proc/self/status"), pathlib.Path("/proc/self/clear_refs")
+
+
+class Unavailable(Exception):
+    """Something optional cannot be measured here; the message says why."""
 
 
 def describe() -> dict[str, Any]:
@@ -27,6 +27,7 @@ def describe() -> dict[str, Any]:
         "family_model": f"{info.get('cpu family', '?')}/{info.get('model', '?')}",
         "flags": [flag for flag in _FLAGS if flag in (info.get("flags") or info.get("Features", "")).split()],
         "cores": len(cores()),
+        "load": os.getloadavg()[0],
         "system": platform.platform(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
     }
@@ -45,44 +46,31 @@ def pin(chosen: list[int]) -> None:
         os.sched_setaffinity(0, chosen)
 
 
-class Unavailable(Exception):
-    """Something optional cannot be measured here; the message says why."""
-
-
-def multiply_add() -> Callable[[], None]:
-    """A function that executes `MULTIPLY_ADDS` vpmadd52 on 512-bit registers.
-
-    Raises:
-      Unavailable: no C compiler, or a processor without AVX-512 IFMA.
-    """
-    library = _compiled()
-    if not library.has_multiply_add():
-        raise Unavailable("this processor has no AVX-512 IFMA")
-    return functools.partial(library.multiply_add, ctypes.c_uint64(_ROUNDS))
-
-
-MULTIPLY_ADDS = _MULTIPLY_ADDS_A_ROUND * _ROUNDS
-
-
 def copy(moved: int) -> Callable[[], None]:
     """A function that moves so many bytes in all: it reads half of them and writes the other half."""
     source, destination = np.ones((2, max(moved // 16, 1)), np.uint64)
     return lambda: np.copyto(destination, source)
 
 
-def _compiled() -> ctypes.CDLL:
-    source = pathlib.Path(__file__).with_name("vpmadd52.c")
-    with tempfile.TemporaryDirectory() as folder:
-        library = pathlib.Path(folder) / "vpmadd52.so"
-        command = [os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", str(source), "-o", str(library)]
-        try:
-            subprocess.run(command, check=True, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise Unavailable(f"no C compiler: {command[0]} is not there; install one or set CC") from None
-        except subprocess.CalledProcessError as error:
-            said = (error.stderr.splitlines() or ["it says nothing"])[0]
-            raise Unavailable(f"{command[0]} cannot compile {source.name}: {said}") from None
-        return ctypes.CDLL(str(library))
+def peak_of(function: Callable[[], Any]) -> int:
+    """By how many bytes the resident memory of this process rises at most while a function runs.
+
+    Raises:
+      Unavailable: not Linux, or a system that does not reset the peak (VmHWM).
+    """
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory that is still resident would be taken again, unseen
+        _CLEAR.write_text("5")
+        before = _resident("VmRSS")
+        function()
+        return _resident("VmHWM") - before
+    except (OSError, AttributeError) as error:
+        raise Unavailable(f"peak memory needs Linux with glibc and /proc/self/clear_refs: {error}") from None
+
+
+def _resident(name: str) -> int:
+    (line,) = [line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:")]
+    return int(line.split()[1]) << 10
 
 
 def _processor_info() -> dict[str, str]:

@@ -16,7 +16,11 @@ import fhejax as fhe
 
 Peer = tuple[dict[str, Any], dict[str, Subject]]
 
-_DESILO_LEVELS = {13: 2, 14: 6, 15: 17, 16: 36}  # with these `max_level` it takes the ring and the primes that we have
+# The `max_level` with which DESILO takes a ring and a number of primes: (log2(N), primes) to level.
+_DESILO_LEVELS = {
+    **{(13, 3): 1, (13, 4): 2, (14, 6): 3, (14, 8): 6, (14, 9): 7, (15, 8): 8, (15, 10): 9, (15, 12): 12},
+    **{(15, 14): 15, (15, 15): 16, (15, 16): 17, (16, 16): 18, (16, 20): 24, (16, 24): 30, (16, 28): 35, (16, 29): 36},
+}
 _SEAL_SECURE_LOG_DEGREE = 15  # SEAL has no table for larger rings
 
 
@@ -31,7 +35,7 @@ def seal(params: fhe.Parameters) -> Peer:
     setting = s.EncryptionParameters(s.SCHEME_TYPE.CKKS)
     setting.set_poly_modulus_degree(degree)
     setting.set_coeff_modulus(s.CoeffModulus.Create(degree, bits))
-    secure = params.log_degree <= _SEAL_SECURE_LOG_DEGREE
+    secure = params.security is not None and params.log_degree <= _SEAL_SECURE_LOG_DEGREE
     context = s.SEALContext(setting, True, s.SEC_LEVEL_TYPE.TC128 if secure else s.SEC_LEVEL_TYPE.NONE)
     if not context.parameters_set():
         raise Unavailable(f"SEAL refuses the parameters: {context.parameters_error_message()}")
@@ -51,6 +55,10 @@ def seal(params: fhe.Parameters) -> Peer:
     evaluator.multiply(x, y, raw)
     evaluator.transform_from_ntt(x, coefficients)
     out, out_plain, out_keys = s.Ciphertext(context), s.Plaintext(), s.RelinKeys()
+
+    def encode_encrypt():
+        encoder.encode(values, scale, out_plain)
+        encryptor.encrypt(out_plain, out)
 
     def decrypt(ciphertext=x):
         decryptor.decrypt(ciphertext, out_plain)
@@ -87,8 +95,11 @@ def seal(params: fhe.Parameters) -> Peer:
         "encode": Subject(lambda: encoder.encode(values, scale, out_plain)),
         "decode": Subject(lambda: encoder.decode_double(plain)),
         "encrypt": Subject(lambda: encryptor.encrypt(plain, out)),
+        "encode_encrypt": Subject(encode_encrypt),
         "decrypt": Subject(decrypt),
         "add": Subject(lambda: evaluator.add(x, y, out)),
+        "subtract": Subject(lambda: evaluator.sub(x, y, out)),
+        "raw_multiply_plain": Subject(lambda: evaluator.multiply_plain(x, plain, out)),
         "multiply_plain": Subject(multiply_plain),
         "multiply": Subject(multiply),
         "square": Subject(square),
@@ -114,9 +125,9 @@ def desilo(params: fhe.Parameters) -> Peer:
     library = _imported("desilofhe", "desilofhe")
     limbs = len(params.moduli)
     try:
-        engine = library.Engine(max_level=_DESILO_LEVELS[params.log_degree], mode="cpu")
+        engine = library.Engine(max_level=_DESILO_LEVELS[params.log_degree, limbs], mode="cpu")
     except (KeyError, ValueError, RuntimeError) as error:
-        raise Unavailable(f"DESILO has no engine for N = 2^{params.log_degree}: {error}") from None
+        raise Unavailable(f"DESILO has no engine for N = 2^{params.log_degree}, {limbs} primes: {error}") from None
     secret = engine.create_secret_key()
     public = engine.create_public_key(secret)
     values = np.linspace(-1, 1, engine.slot_count)
@@ -141,8 +152,10 @@ def desilo(params: fhe.Parameters) -> Peer:
         "encode": Subject(lambda: engine.encode(values)),
         "decode": Subject(lambda: engine.decode(plain)),
         "encrypt": Subject(lambda: engine.encrypt(plain, public)),
+        "encode_encrypt": Subject(lambda: engine.encrypt(values, public)),
         "decrypt": Subject(lambda: engine.decrypt(x, secret)),
         "add": Subject(lambda: engine.add(x, y)),
+        "subtract": Subject(lambda: engine.subtract(x, y)),
         "multiply_plain": Subject(lambda: engine.multiply(x, plain)),
         "multiply": Subject(lambda: engine.multiply(x, y, relin)),
         "square": Subject(lambda: engine.square(x, relin)),
@@ -154,6 +167,17 @@ def desilo(params: fhe.Parameters) -> Peer:
 
 
 PEERS: dict[str, Callable[[fhe.Parameters], Peer]] = {"TenSEAL": seal, "DESILO": desilo}
+
+
+def prepare(params: fhe.Parameters) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Subject]]]:
+    """What each peer set up, or why it is unavailable, and the operations of those that are not."""
+    about, operations = {}, {}
+    for name, peer in PEERS.items():
+        try:
+            about[name], operations[name] = peer(params)
+        except Unavailable as reason:
+            about[name] = {"unavailable": str(reason)}
+    return about, operations
 
 
 def _imported(module: str, package: str) -> Any:

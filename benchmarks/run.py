@@ -1,42 +1,53 @@
 """Times fhejax against what the machine can do and against TenSEAL and DESILO, on the same ring, in the same run.
 
-python benchmarks/run.py [--log-degree 13 14 ...] [--json PATH] [--quick]
+python benchmarks/run.py [--log-degree 12 13 ...] [--json PATH] [--quick]
 """
 
 import argparse
-import concurrent.futures
 import json
-import multiprocessing
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import machine
 import table
+import workers
 from timing import Timing, take_turns
 
 _MEBIBYTES = 256  # moved by the copy that stands for main memory
 _OVERHEAD_LIMIT_US = 300  # of an eager add at N = 2^13
+_DEGREES = range(12, 17)
 
 
 def main() -> None:
-    """Runs the benchmark, prints a table for each ring, and writes the JSON."""
+    """Runs the benchmark, prints the tables of each ring, and writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--log-degree", nargs="+", type=int, choices=range(13, 17), default=[13, 14, 15, 16])
+    parser.add_argument("--log-degree", nargs="+", type=int, choices=_DEGREES, default=list(_DEGREES))
     parser.add_argument("--json", type=pathlib.Path, help="where to write the results")
     parser.add_argument("--quick", action="store_true", help="seven turns of each operation, on one core only")
     options = parser.parse_args()
-    seconds, available = 0.0 if options.quick else 0.5, machine.cores()
     report: dict[str, Any] = {"machine": machine.describe(), "quick": options.quick, "rings": []}
     print(table.heading(report["machine"]))
     for log_degree in options.log_degree:
-        ring = _in_process_on(available[-1:], measure, log_degree, seconds)
-        if len(available) > 1 and not options.quick:
-            _add_parallel(ring, _in_process_on(available, measure_alone, log_degree, seconds), len(available))
-        report["rings"].append(ring)
-        print(table.of_ring(ring), flush=True)
+        report["rings"].append(_ring(log_degree, options.quick))
+        print(table.of_ring(report["rings"][-1]), flush=True)
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def _ring(log_degree: int, quick: bool) -> dict[str, Any]:
+    seconds, available = 0.0 if quick else 0.5, machine.cores()
+    ring = workers.run_on(available[-1:], measure, log_degree, seconds)
+    if quick:
+        return ring
+    if len(available) > 1:
+        _add_parallel(ring, workers.run_on(available, measure_alone, log_degree, seconds), len(available))
+    for operation, row in ring["operations"].items():
+        try:
+            row["memory"] = workers.run_on(available[-1:], measure_memory, log_degree, operation)
+        except machine.Unavailable as reason:
+            ring["limits"]["memory_unavailable"] = str(reason)
+    return ring
 
 
 def measure(log_degree: int, seconds: float) -> dict[str, Any]:
@@ -47,25 +58,22 @@ def measure(log_degree: int, seconds: float) -> dict[str, Any]:
 
     params = operations.parameters(log_degree)
     ours = operations.prepare(params)
-    theirs, about = {}, {}
-    for name, prepare in peers.PEERS.items():
-        try:
-            about[name], theirs[name] = prepare(params)
-        except machine.Unavailable as reason:
-            about[name] = {"unavailable": str(reason)}
-    bounds, limits = _bounds(seconds)
+    about, theirs = peers.prepare(params)
+    loops, counts, limits = _loops(params, seconds)
     needed = work.of_operations(params, len(operations.ROTATIONS))
     rows = {}
     for operation, subject in ours.items():
         subjects = {"fhejax": subject} | {name: peer[operation] for name, peer in theirs.items() if operation in peer}
         runs = {name: one.run for name, one in subjects.items()}
-        runs |= bounds | {"copy": machine.copy(needed[operation].moved)}
-        times = take_turns(runs, seconds=seconds)
-        compute = needed[operation].multiply_adds(log_degree) / machine.MULTIPLY_ADDS
-        least = {"copy": times["copy"].minimum}
-        if "vpmadd52" in times:
-            least["vpmadd52"] = compute * times["vpmadd52"].minimum
-        rows[operation] = _row({name: times[name].divided(one.parts) for name, one in subjects.items()}, least)
+        times = take_turns(runs | loops | {"copy": machine.copy(needed[operation].moved)}, seconds=seconds)
+        least = {"copy": times["copy"].minimum / subject.parts}
+        if loops:
+            least["butterflies"] = _butterflies(needed[operation], log_degree, times, counts) / subject.parts
+        row = _row({name: times[name].divided(one.parts) for name, one in subjects.items()}, least)
+        rows[operation] = row | {
+            "bytes": _bytes(needed[operation].moved / subject.parts, row["fhejax"], least["copy"]),
+            "instruction sets": _instruction_sets(operations.by_instruction_set(subject), subject.parts),
+        }
     return {
         "log_degree": log_degree,
         "cores": len(machine.cores()),
@@ -88,26 +96,51 @@ def measure_alone(log_degree: int, seconds: float) -> dict[str, Timing]:
     }
 
 
-def _in_process_on(cores: list[int], function: Callable, *arguments: Any) -> Any:
-    """Runs a function in a fresh process on some cores: JAX counts them once, and memory goes back."""
-    with concurrent.futures.ProcessPoolExecutor(
-        1, multiprocessing.get_context("spawn"), initializer=machine.pin, initargs=(cores,)
-    ) as pool:
-        return pool.submit(function, *arguments).result()
+def measure_memory(log_degree: int, operation: str) -> dict[str, int]:
+    """The memory of one call, in a process of its own."""
+    import memory
+    import operations
+
+    return memory.of_call(operation, operations.parameters(log_degree))._asdict()
 
 
-def _bounds(seconds: float) -> tuple[dict[str, Callable[[], None]], dict[str, Any]]:
-    """The multiply-add loop where there is one, and how fast it and a large copy are."""
-    bounds, limits = {}, {}
+def _loops(params: Any, seconds: float) -> tuple[dict[str, Callable[[], int]], dict[str, int], dict[str, Any]]:
+    """The loops of butterflies where there are any, how many each executes; and how fast they and a large copy are."""
+    import butterflies
+    import operations
+
+    loops, counts, limits = {}, {}, {}
+    sizes = {butterflies.size_of(q) for q in (*params.moduli, *params.special_moduli)}
     try:
-        bounds["vpmadd52"] = machine.multiply_add()
+        loops, counts = butterflies.loops(operations.instruction_set(), sizes)
     except machine.Unavailable as reason:
-        limits["vpmadd52_unavailable"] = str(reason)
-    times = take_turns(bounds | {"copy": machine.copy(_MEBIBYTES << 20)}, seconds=seconds)
+        limits["butterflies_unavailable"] = str(reason)
+    times = take_turns(loops | {"copy": machine.copy(_MEBIBYTES << 20)}, seconds=seconds)
     limits["copy_gigabytes_per_second"] = (_MEBIBYTES << 20) / times["copy"].minimum / 1e9
-    if bounds:
-        limits["vpmadd52_per_second"] = machine.MULTIPLY_ADDS / times["vpmadd52"].minimum
-    return bounds, limits
+    limits["butterflies_per_second"] = {name: counts[name] / times[name].minimum for name in loops}
+    return loops, counts, limits
+
+
+def _butterflies(needed: Any, log_degree: int, times: dict[str, Timing], counts: dict[str, int]) -> float:
+    """The least seconds that the transforms of an operation take."""
+    import butterflies
+
+    total = 0.0
+    for moduli, inverse in ((needed.forward, False), (needed.inverse, True)):
+        for modulus, count in moduli.items():
+            name = butterflies.name_of(butterflies.size_of(modulus), inverse)
+            total += count * butterflies.of_transform(log_degree) * times[name].minimum / counts[name]
+    return total
+
+
+def _instruction_sets(runs: dict[str, Callable[[], Any]], parts: int) -> dict[str, Any]:
+    """The time with each instruction set, and its ratio to the best one's."""
+    if not runs:
+        return {}
+    times = take_turns(runs, rounds=3, seconds=0.0)
+    next(iter(runs.values()))()  # back to the best one
+    best = times[next(iter(runs))].minimum
+    return {name: _milliseconds(time.divided(parts)) | {"ratio": time.minimum / best} for name, time in times.items()}
 
 
 def _row(times: dict[str, Timing], bounds: dict[str, float]) -> dict[str, Any]:
@@ -120,6 +153,13 @@ def _row(times: dict[str, Timing], bounds: dict[str, float]) -> dict[str, Any]:
     return row
 
 
+def _bytes(moved: float, ours: dict[str, Any], copy: float) -> dict[str, Any]:
+    """How many bytes an operation cannot do without, how many of them a second, and their share of a copy's."""
+    seconds = ours["minimum_ms"] / 1e3
+    rate = moved / seconds / 1e9
+    return {"moved": moved, "gigabytes_per_second": rate, "ratio": copy / seconds}
+
+
 def _add_parallel(ring: dict[str, Any], times: dict[str, Timing], cores: int) -> None:
     for operation, row in ring["operations"].items():
         ratio = row["fhejax"]["minimum_ms"] / (1e3 * times[operation].minimum)
@@ -127,7 +167,12 @@ def _add_parallel(ring: dict[str, Any], times: dict[str, Timing], cores: int) ->
 
 
 def _milliseconds(time: Timing) -> dict[str, Any]:
-    return {"minimum_ms": 1e3 * time.minimum, "median_ms": 1e3 * time.median, "runs": time.runs}
+    return {
+        "minimum_ms": 1e3 * time.minimum,
+        "median_ms": 1e3 * time.median,
+        "cpu_ms": 1e3 * time.cpu,
+        "runs": time.runs,
+    }
 
 
 def _judged(result: dict[str, float]) -> dict[str, Any]:

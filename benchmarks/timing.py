@@ -10,41 +10,59 @@ _TURN_SECONDS = 0.002
 
 
 class Timing(NamedTuple):
-    """Seconds of one subject, over `runs` runs."""
+    """Seconds of one subject, over `runs` runs; `cpu` is the median of the processor time, of all threads together."""
 
     minimum: float
     median: float
+    cpu: float
     runs: int
 
-    def divided(self, parts: int) -> "Timing":
+    def divided(self, parts: float) -> "Timing":
         """The same for one of so many equal parts."""
-        return Timing(self.minimum / parts, self.median / parts, self.runs)
+        return Timing(self.minimum / parts, self.median / parts, self.cpu / parts, self.runs)
+
+
+class Turn(NamedTuple):
+    """Seconds of each run of a turn, and of processor time for one run on average."""
+
+    seconds: list[float]
+    cpu: float
 
 
 def take_turns(subjects: Mapping[str, Callable[[], Any]], rounds: int = 7, seconds: float = 0.5) -> dict[str, Timing]:
     """Times functions in turns, so that a change of clock or load meets all of them.
 
     Args:
-      subjects: functions without arguments that return when their work is done.
+      subjects: functions without arguments that return when their work is done. One that returns a `Turn` has been
+        timed where it ran (workers.py).
       rounds: turns of each subject, at least; each is one run, or as many as fit into 2 ms.
       seconds: goes on for so long in all.
     """
     for function in subjects.values():  # compiles, allocates, fills caches
         function()
         function()
-    samples: dict[str, list[float]] = {name: [] for name in subjects}
+    turns: dict[str, list[Turn]] = {name: [] for name in subjects}
     start, done = time.perf_counter(), 0
     while done < rounds or time.perf_counter() - start < seconds:
         for name, function in subjects.items():
-            samples[name] += _turn(function)
+            turns[name].append(turn(function))
         done += 1
-    return {name: Timing(min(runs), statistics.median(runs), len(runs)) for name, runs in samples.items()}
+    return {name: _summary(taken) for name, taken in turns.items()}
 
 
-def _turn(function: Callable[[], Any]) -> list[float]:
-    runs, end = [], time.perf_counter() + _TURN_SECONDS
+def turn(function: Callable[[], Any]) -> Turn:
+    """One turn of a subject."""
+    runs: list[float] = []
+    cpu, end = time.process_time(), time.perf_counter() + _TURN_SECONDS
     while not runs or time.perf_counter() < end:
         start = time.perf_counter()
-        function()
+        result = function()
         runs.append(time.perf_counter() - start)
-    return runs
+        if isinstance(result, Turn):
+            return result
+    return Turn(runs, (time.process_time() - cpu) / len(runs))
+
+
+def _summary(turns: list[Turn]) -> Timing:
+    runs = [seconds for one in turns for seconds in one.seconds]
+    return Timing(min(runs), statistics.median(runs), statistics.median(one.cpu for one in turns), len(runs))

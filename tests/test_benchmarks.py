@@ -1,34 +1,88 @@
-"""The benchmark runs and writes what it promises; how fast anything is, is not a test's business."""
+"""The benchmarks run and write what they promise; how fast anything is, is not a test's business."""
 
+import importlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 
-RUN = pathlib.Path(__file__).parent.parent / "benchmarks" / "run.py"
+import pytest
+
+import fhejax as fhe
+
+BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
 OPERATIONS = {
-    *("ntt", "inverse_ntt", "encode", "decode", "encrypt", "decrypt", "add", "multiply_plain", "multiply", "square"),
-    *("rescale", "rotate", "rotate_many(8)", "conjugate", "relinearize", "evaluation_key"),
+    *("ntt", "inverse_ntt", "encode", "decode", "encrypt", "encode_encrypt", "decrypt", "add", "subtract"),
+    *("raw_multiply_plain", "multiply_plain", "multiply", "square", "rescale", "rotate", "rotate_many(8)"),
+    *("conjugate", "relinearize", "evaluation_key"),
+}
+TARGETS = {
+    *("transforms", "against_peers", "against_transforms", "two_threads", "batch", "streaming", "hoisting", "coding"),
+    "peak_memory",
 }
 
 
-def test_the_smallest_quick_run(tmp_path):
-    path = tmp_path / "results.json"
+def run(script, folder, *options):
+    """Runs a benchmark, and returns its report and what it printed."""
+    path = folder / "results.json"
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    command = [sys.executable, RUN, "--log-degree", "13", "--quick", "--json", path]
+    command = [sys.executable, BENCHMARKS / script, *options, "--quick", "--json", path]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
     report = json.loads(path.read_text())
     assert {"processor", "flags", "cores", "versions"} <= report["machine"].keys()
     assert {"python", "jax", "jaxlib", "fhejax"} <= report["machine"]["versions"].keys()
+    return report, done.stdout
+
+
+def test_the_table_of_a_ring(tmp_path):
+    report, printed = run("run.py", tmp_path, "--log-degree", "13")
     (ring,) = report["rings"]
     assert ring["log_degree"] == 13 and ring["instruction_set"] and ring["limits"]["copy_gigabytes_per_second"] > 0
     assert {"overhead_us", "limit_us", "ratio_to_limit"} <= ring["eager_add"].keys()
     assert ring["operations"].keys() == OPERATIONS
     for name, row in ring["operations"].items():
-        assert row["fhejax"]["runs"] >= 7 and name in done.stdout
-        assert all({"minimum_ms", "ratio"} <= row[other].keys() for other in row.keys() - {"fhejax"})
+        assert row["fhejax"]["runs"] >= 7 and row["fhejax"]["cpu_ms"] > 0 and name in printed
+        assert {"minimum_ms", "ratio"} <= row["bound"].keys() and row["bytes"]["gigabytes_per_second"] > 0
+        for other in row.keys() & {"TenSEAL", "DESILO"}:
+            assert {"minimum_ms", "median_ms", "ratio"} <= row[other].keys()
+        for entry in row["instruction sets"].values():
+            assert entry["minimum_ms"] > 0 and entry["ratio"] > 0
     for about in ring["peers"].values():
         assert "unavailable" in about or {"threads", "moduli"} <= about.keys()
+
+
+def test_the_targets(tmp_path):
+    report, printed = run("targets.py", tmp_path, "--markdown")
+    measured = {figure["target"] for figure in report["figures"]} | report["unavailable"].keys()
+    # Without peers these two have nothing to show.
+    assert TARGETS - {"against_peers", "coding"} <= measured <= TARGETS
+    for figure in report["figures"]:
+        assert figure["least"] > 0 and figure["median"] > 0 and f"| {figure['what']} |" in printed
+        assert (figure["met"] is None) == (figure["goal"] is None)
+
+
+def test_the_growth(tmp_path):
+    pytest.importorskip("matplotlib")
+    report, _ = run("growth.py", tmp_path, "--png", tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    for point in report["points"]:
+        assert point["milliseconds"]["fhejax"].keys() == {"multiply", "rotate", "ntt"}
+
+
+def test_the_transforms_counted_are_those_of_the_text(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    params = fhe.Parameters.from_bits(10, [50] + [40] * 7, [50] * 3, scale_bits=40, digit_size=3, security=None)
+    needed = importlib.import_module("work").of_operations(params, 8)
+    limbs, special, digits = 8, 3, 3
+    for name in ("multiply", "rotate", "relinearize"):
+        assert sum(needed[name].transforms()) == (digits + 2) * (limbs + special)
+    assert sum(needed["rotate_many(8)"].transforms()) == (digits + 16) * (limbs + special)
+    assert sum(needed["rescale"].transforms()) == 2 * limbs
+
+
+def test_a_missing_compiler_is_a_line_of_the_report(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", str(tmp_path / "no_such_compiler"))
+    report, printed = run("targets.py", tmp_path, "--only", "transforms")
+    assert "no C++ compiler" in report["unavailable"]["transforms"] and "no C++ compiler" in printed
