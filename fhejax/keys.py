@@ -5,6 +5,7 @@ Secrets are uniform ternary; errors are discrete Gaussian with deviation 3.19: w
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from fhejax import _compat
 from fhejax.errors import static_integer
 from fhejax.parameters import Parameters
 from fhejax.primitives.automorphism import automorphism
+from fhejax.primitives.key_switch import SeededKey, key_masks
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
@@ -65,6 +67,8 @@ def evaluation_keys(
     rotations: Iterable[int] = (),
     conjugation: bool = False,
     level: int | None = None,
+    *,
+    seeded: bool = False,
 ) -> EvaluationKeys:
     """Makes the keys for computing on ciphertexts: relinearisation always, rotations and conjugation as asked.
 
@@ -74,6 +78,8 @@ def evaluation_keys(
       rotations: steps, any integers; taken modulo N/2. A step of 0 needs no key.
       conjugation: whether to make the key for `conjugate`.
       level: the highest level at which the keys will be used; the top if None. Lower levels make smaller keys.
+      seeded: whether to leave out the random half of every key and draw it again from a seed at each use. That halves
+        the keys, in memory and in files, and makes key switches slower; results are the same, bit for bit.
 
     Raises:
       TypeError: `seed` is not a seed, `secret` not a secret key, or a rotation or the level not an integer.
@@ -90,12 +96,12 @@ def evaluation_keys(
     if conjugation:
         elements.add(2 * params.degree - 1)
     seeds = split_seed(seed_for("evaluation_keys", seed, secret), 1 + len(elements))
-    relinearization = _square_key(seeds[0], secret.data, params, level)
+    relinearization = _square_key(seeds[0], secret.data, params, level, seeded)
     galois = {
-        element: SwitchingKey(_galois_key(child, secret.data, params, level, element), params, level)
+        element: _as_value(_galois_key(child, secret.data, params, level, element, seeded), params, level)
         for child, element in zip(seeds[1:], sorted(elements), strict=True)
     }
-    return EvaluationKeys(SwitchingKey(relinearization, params, level), galois, params)
+    return EvaluationKeys(_as_value(relinearization, params, level), galois, params)
 
 
 def galois_element(params: Parameters, step: int) -> int:
@@ -153,21 +159,30 @@ def _public(seed, secret, params):
     return jnp.stack([b, a], axis=-3)
 
 
-@_compat.jit(2, 3)
-def _square_key(seed, secret, params, level):
-    square = multiply(secret, secret, params.moduli + params.special_moduli)
-    return _switching_key(seed, square, secret, params, level)
+def _as_value(key: Any, params: Parameters, level: int) -> SwitchingKey:
+    if isinstance(key, SeededKey):
+        return SwitchingKey(key.first, params, level, key.mask_seed)
+    return SwitchingKey(key, params, level)
 
 
 @_compat.jit(2, 3, 4)
-def _galois_key(seed, secret, params, level, element):
+def _square_key(seed, secret, params, level, seeded):
+    square = multiply(secret, secret, params.moduli + params.special_moduli)
+    return _switching_key(seed, square, secret, params, level, seeded)
+
+
+@_compat.jit(2, 3, 4, 5)
+def _galois_key(seed, secret, params, level, element, seeded):
     """From s to phi^-1(s): the automorphism itself comes after the key switch."""
     target = automorphism(secret, pow(element, -1, 2 * params.degree))
-    return _switching_key(seed, secret, target, params, level)
+    return _switching_key(seed, secret, target, params, level, seeded)
 
 
-def _switching_key(seed, source, target, params, level):
-    """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_level and the special primes."""
+def _switching_key(seed, source, target, params, level, seeded):
+    """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_level and the special primes.
+
+    The masks' seed is published in seeded keys: it is a child of the key's seed, and tells nothing about the errors'.
+    """
     moduli, special = params.moduli_at(level), params.special_moduli
     digits = params.digit_moduli(level)
     source, target = (
@@ -175,11 +190,12 @@ def _switching_key(seed, source, target, params, level):
         for s in (source, target)
     )
     basis = moduli + special
-    a = sample_uniform(seed, len(digits), basis, params.degree)
-    e = ntt(sample_gaussian(seed, len(digits), basis, params.degree, params.error_deviation), basis)
+    mask_seed, error_seed = split_seed(seed, 2)
+    a = key_masks(mask_seed, len(digits), moduli, special, params.degree)
+    e = ntt(sample_gaussian(error_seed, len(digits), basis, params.degree, params.error_deviation), basis)
     message = multiply_scalar(source, jnp.asarray(_gadget(digits, special)), basis)
     b = add(multiply_add(negate(a, basis), target, e, basis), message, basis)
-    return jnp.stack([b, a], axis=-3)
+    return SeededKey(b, mask_seed) if seeded else jnp.stack([b, a], axis=-3)
 
 
 def _gadget(digits: tuple[tuple[int, ...], ...], special: tuple[int, ...]) -> np.ndarray:

@@ -205,7 +205,7 @@ def relinearize(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
 
 
 def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Ciphertext) -> Any:
-    """The relinearisation key's array, checked against the ciphertext that it is for.
+    """The relinearisation key as primitives take it, checked against the ciphertext that it is for.
 
     Raises:
       TypeError: `keys` is something else.
@@ -219,7 +219,7 @@ def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Cipherte
             f"{operation}: needs the relinearisation key at level {x.level}, and {have}; "
             f"type {operation}(..., keys) with keys = fhejax.evaluation_keys(seed, secret_key)"
         )
-    return key.data
+    return key.operand
 
 
 def check_keys(operation: str, keys: Any, x: Ciphertext) -> None:

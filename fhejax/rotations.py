@@ -203,8 +203,8 @@ def _element_for(step, keys, x):
 def _rotated(x: Ciphertext, elements: list[int], keys: EvaluationKeys) -> list[Ciphertext]:
     if not elements:
         return []
-    arrays = tuple(keys.galois[element].data for element in elements)
-    results: list[Any] = _rotate_data(x.data, arrays, tuple(elements), x.params, x.level)
+    operands = tuple(keys.galois[element].operand for element in elements)
+    results: list[Any] = _rotate_data(x.data, operands, tuple(elements), x.params, x.level)
     return [Ciphertext(data, x.params, x.level, x.scale, x.slots, x.real) for data in results]
 
 

@@ -1,8 +1,9 @@
 """Files of values, and export of programs that take them.
 
-A file is safetensors: the residues as `uint64` tensors, and under "fhejax" in its metadata the header (see
-`fhejax.headers`), with a CRC-32 of each tensor. Loading trusts nothing: whatever a file holds, the result is a
-well-formed value or a ValueError. That does not prove who made it: for that, sign the file.
+A file is safetensors: the residues as `uint64` tensors, the masks' seeds of seeded keys as `uint32` ones, and under
+"fhejax" in its metadata the header (see `fhejax.headers`), with a CRC-32 of each tensor. Loading trusts nothing:
+whatever a file holds, the result is a well-formed value or a ValueError. That does not prove who made it: for that,
+sign the file.
 """
 
 import functools
@@ -23,6 +24,7 @@ from fhejax import _compat, headers, native
 from fhejax.parameters import Parameters
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 
+_SEED = ".mask_seed"  # behind the name of a key's tensor
 _TYPES = {kind.__name__: kind for kind in (Plaintext, Ciphertext, PublicKey, SwitchingKey, EvaluationKeys, SecretKey)}
 
 
@@ -58,7 +60,9 @@ def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False
             "save: a SecretKey decrypts everything, and its file is not encrypted; if that is meant, "
             "type fhejax.save(path, secret_key, allow_secret=True)"
         )
-    tensors = {name: _residues(name, part) for name, part in _parts(value).items()}
+    tensors = {}
+    for name, part in _parts(value).items():
+        tensors |= _arrays(name, part)
     header = _describe(value) | {"tensors": {name: zlib.crc32(tensor.data) for name, tensor in tensors.items()}}
     _write(os.path.abspath(path), tensors, {"fhejax": headers.seal(header)}, private=kind is SecretKey)
 
@@ -138,18 +142,28 @@ def _static(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in headers.static_names(type(value))}
 
 
-def _residues(name: str, part: Any) -> np.ndarray:
-    """The array of a value, checked as it will be when loaded."""
-    kind, data, static = type(part), part.data, _static(part)
+def _arrays(name: str, part: Any) -> dict[str, np.ndarray]:
+    """The arrays of a value by the names of their tensors, checked as they will be when loaded."""
+    kind, static, seed = type(part), _static(part), getattr(part, "mask_seed", None)
     headers.check_static(kind, part.params, static)
+    residues = _array(name, part.data)
+    if residues.dtype != np.uint64:
+        raise TypeError(
+            f"save: residues are uint64, got {residues.dtype} (arithmetic on .data with jax_enable_x64 off?)"
+        )
+    batch, moduli = _check_shape(name, residues.shape, kind, part.params, static, seed is not None)
+    _check_residues(name, residues, moduli)
+    if seed is None:
+        return {name: residues}
+    seeds = _array(name + _SEED, seed)
+    _check_seeds(name + _SEED, str(seeds.dtype), seeds.shape, batch)
+    return {name: residues, name + _SEED: seeds}
+
+
+def _array(name: str, data: Any) -> np.ndarray:
     if not isinstance(data, (jax.Array, np.ndarray)) or _compat.is_traced(data):
         raise TypeError(f"save: tensor {name!r} is {data!r:.80}, not an array; a program being traced has none yet")
-    if data.dtype != np.uint64:
-        raise TypeError(f"save: residues are uint64, got {data.dtype} (arithmetic on .data with jax_enable_x64 off?)")
-    moduli = _check_shape(name, data.shape, kind, part.params, static)
-    residues = np.ascontiguousarray(data)  # of a view, safetensors would write the memory, not the elements
-    _check_residues(name, residues, moduli)
-    return residues
+    return np.ascontiguousarray(data)  # of a view, safetensors would write the memory, not the elements
 
 
 def _write(path: str, tensors: dict[str, np.ndarray], metadata: dict[str, str], private: bool) -> None:
@@ -179,15 +193,16 @@ def _read(file: Any) -> Any:
     if kind != "Parameters" and kind not in _TYPES:
         raise ValueError(f"unknown kind of value {kind!r:.60}; there are {', '.join(_TYPES)}, Parameters")
     expected = [] if kind == "Parameters" else ["data"]
-    if names != expected:
+    if names != expected and (kind, names) != ("SwitchingKey", ["data", "data" + _SEED]):
         raise ValueError(f"a {kind} with tensors {names!r:.200}; expected {expected}")
     return params if kind == "Parameters" else _read_part(file, "data", _TYPES[kind], header, header, params)
 
 
 def _read_evaluation_keys(file: Any, header: dict[str, Any], params: Parameters) -> EvaluationKeys:
     levels = headers.field(header, "levels", dict)
-    if set(levels) != set(file.keys()):
-        raise ValueError(f"levels for tensors {sorted(levels)!r:.200}; expected {sorted(file.keys())!r:.200}")
+    names = {name for name in file.keys() if not (name.endswith(_SEED) and name.removesuffix(_SEED) in levels)}
+    if set(levels) != names:
+        raise ValueError(f"levels for tensors {sorted(levels)!r:.200}; expected {sorted(names)!r:.200}")
     elements = {name: _galois_element(name, params) for name in levels if name != "relinearization"}
     keys = {name: _read_part(file, name, SwitchingKey, header, {"level": levels[name]}, params) for name in levels}
     galois = {elements[name]: keys[name] for name in sorted(elements, key=lambda name: elements[name])}
@@ -205,23 +220,32 @@ def _galois_element(name: str, params: Parameters) -> int:
 def _read_part(
     file: Any, name: str, kind: type, header: dict[str, Any], fields: dict[str, Any], params: Parameters
 ) -> Any:
-    """A value of one tensor: its type and shape are checked before it is read, its contents after."""
+    """A value of one tensor, or two: types and shapes are checked before they are read, their contents after."""
     static = headers.read_static(kind, params, fields)
-    view, checksum = file.get_slice(name), headers.field(header["tensors"], name, int)
+    view, seeded = file.get_slice(name), name + _SEED in header["tensors"]
     if view.get_dtype() != "U64":
         raise ValueError(f"tensor {name!r} is of type {view.get_dtype()}; expected U64")
-    moduli = _check_shape(name, tuple(view.get_shape()), kind, params, static)
-    residues = file.get_tensor(name)
-    if zlib.crc32(residues.data) != checksum:
-        raise ValueError(f"tensor {name!r} is damaged: its checksum does not fit")
+    batch, moduli = _check_shape(name, tuple(view.get_shape()), kind, params, static, seeded)
+    if seeded:
+        seeds = file.get_slice(name + _SEED)
+        _check_seeds(name + _SEED, seeds.get_dtype(), tuple(seeds.get_shape()), batch)
+        static["mask_seed"] = jnp.asarray(_read_tensor(file, name + _SEED, header))
+    residues = _read_tensor(file, name, header)
     _check_residues(name, residues, moduli)
     return kind(jnp.asarray(residues), params=params, **static)
 
 
+def _read_tensor(file: Any, name: str, header: dict[str, Any]) -> np.ndarray:
+    tensor, checksum = file.get_tensor(name), headers.field(header["tensors"], name, int)
+    if zlib.crc32(tensor.data) != checksum:
+        raise ValueError(f"tensor {name!r} is damaged: its checksum does not fit")
+    return tensor
+
+
 def _check_shape(
-    name: str, shape: tuple[int, ...], kind: type, params: Parameters, static: dict[str, Any]
-) -> tuple[int, ...]:
-    """Refuses a shape that does not fit; returns the modulus of each limb."""
+    name: str, shape: tuple[int, ...], kind: type, params: Parameters, static: dict[str, Any], seeded: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Refuses a shape that does not fit; returns the batch axes, and the modulus of each limb."""
     level = static.get("level", params.max_level)
     moduli, axes = params.moduli_at(level), [()]
     if kind is Ciphertext:
@@ -231,12 +255,19 @@ def _check_shape(
     elif kind is PublicKey:
         moduli, axes = moduli + params.special_moduli[:1], [(2,)]
     elif kind is SwitchingKey:
-        moduli, axes = moduli + params.special_moduli, [(len(params.digit_moduli(level)), 2)]
+        halves = () if seeded else (2,)
+        moduli, axes = moduli + params.special_moduli, [(len(params.digit_moduli(level)), *halves)]
     expected = [(*own, len(moduli), params.degree) for own in axes]
     if shape[-len(expected[0]) :] not in expected:
         said = " or ".join(f"(*batch, {', '.join(map(str, own))})" for own in expected)
         raise ValueError(f"tensor {name!r} of a {kind.__name__} has shape {shape}; expected {said}")
-    return moduli
+    return shape[: len(shape) - len(expected[0])], moduli
+
+
+def _check_seeds(name: str, dtype: str, shape: tuple[int, ...], batch: tuple[int, ...]) -> None:
+    """Refuses seeds of masks that are not `uint32[*batch, 8]`."""
+    if dtype not in ("uint32", "U32") or shape != (*batch, 8):
+        raise ValueError(f"tensor {name!r} is {dtype}{[*shape]}; the seeds of masks are uint32{[*batch, 8]}")
 
 
 def _check_residues(name: str, residues: np.ndarray, moduli: tuple[int, ...]) -> None:

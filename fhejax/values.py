@@ -18,6 +18,7 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.parameters import Parameters
+from fhejax.primitives.key_switch import SeededKey
 
 # An array in use; JAX also builds these values around tracers, shapes and None.
 Data = Any
@@ -183,17 +184,26 @@ class SwitchingKey(_Pickled):
     """A key that carries ciphertexts from one secret to another, up to a level.
 
     Attributes:
-      data: `uint64[*batch, digits, 2, level + 1 + special primes, N]`, NTT form.
+      data: `uint64[*batch, digits, 2, level + 1 + special primes, N]`, NTT form; of a seeded key the first halves only,
+        `uint64[*batch, digits, level + 1 + special primes, N]`.
       params: the parameter set.
       level: the highest level of the ciphertexts that it switches.
+      mask_seed: of a seeded key, `uint32[*batch, 8]`, from which the second halves are drawn at every use; else None.
     """
 
     data: Data
     params: Parameters = field(metadata=_STATIC)
     level: int = field(metadata=_STATIC)
+    mask_seed: Data = None
+
+    @property
+    def operand(self) -> Any:
+        """What the primitives take: the array, or a `SeededKey`."""
+        return self.data if self.mask_seed is None else SeededKey(self.data, self.mask_seed)
 
     def __repr__(self) -> str:
-        return f"SwitchingKey(level={self.level}, {_batch(self.data, 4)}{_size(self.data)})"
+        kind, axes = ("", 4) if self.mask_seed is None else ("seeded, ", 3)
+        return f"SwitchingKey(level={self.level}, {kind}{_batch(self.data, axes)}{_size(self.data)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -223,8 +233,10 @@ class EvaluationKeys:
 
     def __repr__(self) -> str:
         kinds = ["relinearization"] * (self.relinearization is not None) + ["conjugation"] * self.conjugation
-        size = sum(_bytes(leaf) for leaf in jax.tree.leaves(self))
-        return f"EvaluationKeys({', '.join(kinds)}, rotations={self.rotations}, {_megabytes(size)})"
+        keys = [key for key in (self.relinearization, *self.galois.values()) if isinstance(key, SwitchingKey)]
+        seeded = ["seeded"] * any(key.mask_seed is not None for key in keys)
+        size = _megabytes(sum(_bytes(leaf) for leaf in jax.tree.leaves(self)))
+        return f"EvaluationKeys({', '.join([*kinds, f'rotations={self.rotations}', *seeded, size])})"
 
 
 def _flatten_keys(keys: EvaluationKeys) -> tuple[tuple[Any, ...], tuple[Parameters, tuple[int, ...]]]:

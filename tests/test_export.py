@@ -16,6 +16,7 @@ SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
 SECRET = fhe.secret_key(SEEDS[0], PARAMS)
 PUBLIC = fhe.public_key(SEEDS[1], SECRET)
 KEYS = fhe.evaluation_keys(SEEDS[2], SECRET, rotations=(1, 3), conjugation=True)
+SEEDED = fhe.evaluation_keys(SEEDS[2], SECRET, rotations=(1, 3), conjugation=True, seeded=True)
 X = fhe.encrypt(SEEDS[3], PUBLIC, [1.0, 2.0, 3.0])
 
 VALUES = {
@@ -24,7 +25,9 @@ VALUES = {
     "secret key": SECRET,
     "public key": PUBLIC,
     "switching key": KEYS.relinearization,
+    "seeded key": SEEDED.relinearization,
     "evaluation keys": KEYS,
+    "seeded keys": SEEDED,
     "no relinearization": fhe.EvaluationKeys(None, KEYS.galois, PARAMS),
     "secure": fhe.encode([1.0], fhe.Parameters.for_depth(1)),
 }
@@ -60,6 +63,13 @@ def test_the_same_bits(lowering):
     got, expected = jax.export.deserialize(blob).call(KEYS, X), program(KEYS, X)
     assert jax.tree.structure(got) == jax.tree.structure(expected)
     np.testing.assert_array_equal(got.data, expected.data)
+
+
+def test_a_program_with_seeded_keys():
+    restored = jax.export.deserialize(exported(program, SEEDED, X))
+    np.testing.assert_array_equal(restored.call(SEEDED, X).data, program(KEYS, X).data)
+    with pytest.raises(ValueError, match="structur"):
+        restored.call(KEYS, X)
 
 
 CHILD = """import sys, jax, fhejax as fhe

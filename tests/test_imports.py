@@ -14,7 +14,7 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.
 ORDER = [
     "primes", "security", "chain", "parameters", "errors", "precision", "_compat", "native",
     "primitives.define", "primitives.modular", "primitives.ntt", "primitives.automorphism", "primitives.basis",
-    "primitives.key_switch", "primitives.multiply_ciphertexts", "primitives.sampling", "primitives.embedding",
+    "primitives.sampling", "primitives.key_switch", "primitives.multiply_ciphertexts", "primitives.embedding",
     "primitives.residues", "primitives.encryption",
     "random", "values", "headers", "encoding", "keys", "encryption", "levels", "ops", "rotations", "serialization",
     "polynomials.polynomial", "polynomials.evaluation", "simulation.noise",

@@ -13,7 +13,14 @@ from fhejax.primes import largest_primes
 from fhejax.primitives import modular
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.basis import convert_basis, mod_down, mod_raise
-from fhejax.primitives.key_switch import gadget_product, hoisted_rotations, inner_product, key_switch
+from fhejax.primitives.key_switch import (
+    SeededKey,
+    gadget_product,
+    hoisted_rotations,
+    inner_product,
+    key_masks,
+    key_switch,
+)
 from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
@@ -157,6 +164,16 @@ def test_value_by_value(n, instruction_set):
     check("value_by_value", n)
 
 
+def test_large_sums(instruction_set):
+    """From 8 MiB on sums have a handler."""
+    n = 1 << 17
+    moduli = extreme_chain(n, (30, 40, 45, 46, 50, 51, 60, 61))
+    a, b, q = random_residues(1, moduli, n), random_residues(2, moduli, n), np.array(moduli, np.uint64)[:, None]
+    x, y = np.asarray(a), np.asarray(b)
+    np.testing.assert_array_equal(modular.add(a, b, moduli), (x + y) % q)
+    np.testing.assert_array_equal(modular.subtract(a, b, moduli), (x + q - y) % q)
+
+
 @pytest.mark.parametrize("bits", [30, 45, 50, 51, 61])
 @pytest.mark.parametrize("terms", [1, 2, 8])
 def test_conversions(terms, bits, instruction_set):
@@ -206,3 +223,34 @@ def test_permutations(n, instruction_set):
 def test_an_unknown_set_is_refused():
     with pytest.raises(ValueError, match="no such instruction set"):
         EXTENSION.choose_instruction_set("sse9")
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize(
+    ("bits", "special_bits", "digit_size"), [((50, 40, 45, 40), (50,), 1), ((61, 50, 50, 51, 49), (61, 61), 2)]
+)
+@pytest.mark.parametrize("log_n", [3, 11])
+def test_seeded_key_switches(log_n, bits, special_bits, digit_size, batch, instruction_set):
+    """A seeded key, its masks drawn block by block, against the full one with masks of the reference."""
+    n = 1 << log_n
+    primes = extreme_chain(n, bits + special_bits)
+    everything, special = primes[: len(bits)], primes[len(bits) :]
+    moduli, digits = everything[:-1], -(-len(everything) // digit_size)
+    x, y = (random_residues(i, moduli, n, (*batch, 2)) for i in (1, 2))
+    first = random_residues(3, everything + special, n, (*batch, digits))
+    seeds = on_device(np.random.default_rng(4).integers(0, 2**32, (*batch, 8), dtype=np.uint32))
+    with fhe.lowering("reference"):
+        masks = key_masks(seeds, digits, everything, special, n)
+    full = on_device(np.stack([first, masks], axis=-3))
+
+    def function(x, y, key):
+        one = x[..., 1, :, :]
+        return [
+            gadget_product(one, key, moduli, special, digit_size),
+            key_switch(one, key, moduli, special, digit_size),
+            hoisted_rotations(x, [key, key], (5, 2 * n - 1), moduli, special, digit_size),
+            multiply_ciphertexts(x, y, key, moduli, special, digit_size),
+        ]
+
+    got, expected = (jax.jit(function)(x, y, key) for key in (SeededKey(first, seeds), full))
+    jax.tree.map(np.testing.assert_array_equal, got, expected)

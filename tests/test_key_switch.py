@@ -1,5 +1,6 @@
 """The key switch against its identity in big integers; fused, composed and reference bit for bit."""
 
+import itertools
 import math
 
 import jax
@@ -9,7 +10,7 @@ from residues import centred, chain, compose, negacyclic_product, on_device, ran
 
 import fhejax as fhe
 from fhejax.primitives import modular
-from fhejax.primitives.key_switch import gadget_product, hoisted_rotations, key_switch, mod_up
+from fhejax.primitives.key_switch import SeededKey, gadget_product, hoisted_rotations, key_masks, key_switch, mod_up
 from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
@@ -21,6 +22,15 @@ BOTH = ["composed", "reference"]
 
 def random_key(seed, moduli=BASIS):
     return random_residues(seed, moduli, N, (-(-len(MODULI) // DIGIT_SIZE), 2))
+
+
+def seeded_key(seed, *batch):
+    """A seeded key, and the same in full."""
+    digits = -(-len(MODULI) // DIGIT_SIZE)
+    first = random_residues(seed, BASIS, N, (*batch, digits))
+    mask_seed = on_device(np.random.default_rng(seed).integers(0, 2**32, (*batch, 8), dtype=np.uint32))
+    masks = key_masks(mask_seed, digits, MODULI, SPECIAL, N)
+    return SeededKey(first, mask_seed), on_device(np.stack([first, masks], axis=-3))
 
 
 def errorless_key(secret, source):
@@ -133,6 +143,79 @@ def test_more_terms_than_an_accumulator_holds():
     assert np.all(got == terms % q)
     with fhe.lowering("reference"):
         np.testing.assert_array_equal(got, inner_product(digits, key, (q,)))
+
+
+@pytest.mark.parametrize(
+    ("lowering", "level", "batch"),
+    [*itertools.product(["native", "composed"], [4, 3, 0], [(), (2, 2)]), ("reference", 1, (2,))],
+)
+def test_a_seeded_key_gives_the_bits_of_the_full_one(lowering, level, batch):
+    moduli = MODULI[: level + 1]
+    x, y = random_residues(0, moduli, N, (*batch, 2)), random_residues(1, moduli, N, (2,))
+    keys, full = zip(*(seeded_key(seed) for seed in (1, 2)), strict=True)
+
+    def operations(key, other):
+        one, rest = x[..., 1, :, :], (moduli, SPECIAL, DIGIT_SIZE)
+        results = [key_switch(one, key, *rest), gadget_product(one, key, *rest)]
+        results += hoisted_rotations(x, [key], (5,), *rest) + hoisted_rotations(x, [key, other], (25, 63), *rest)
+        return results + ([multiply_ciphertexts(x, y, key, *rest)] if level else [])
+
+    with fhe.lowering(lowering):
+        got = jax.jit(operations)(*keys)
+    jax.tree.map(np.testing.assert_array_equal, got, operations(*full))
+
+
+def test_a_seeded_key_for_each_entry():
+    """More entries than go through together, two of them neighbours with one key."""
+    n = 11
+    keys, full = seeded_key(1, n)
+    keys, full = (jax.tree.map(lambda a: a.at[4].set(a[3]), tree) for tree in (keys, full))
+    x = random_residues(0, MODULI, N, (n, 2))
+    switch = lambda a, k: key_switch(a, k, MODULI, SPECIAL, DIGIT_SIZE)
+    for axes in ((0, 0), (None, 0), (0, None)):
+        operands = [
+            [
+                value if axis == 0 else jax.tree.map(lambda a: a[3], value)
+                for value, axis in zip(pair, axes, strict=True)
+            ]
+            for pair in ((x, keys), (x, full))
+        ]
+        got, expected = (jax.vmap(switch, in_axes=axes)(*pair) for pair in operands)
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("lowering", ["native", *BOTH])
+def test_rotations_with_keys_of_both_kinds(lowering):
+    x, (key, full), other = random_residues(0, MODULI, N, (2,)), seeded_key(1), random_key(2)
+    rotations = lambda *keys: hoisted_rotations(x, keys, (5, 25, 63), MODULI, SPECIAL, DIGIT_SIZE)
+    with fhe.lowering(lowering):
+        got = rotations(other, key, other)
+    jax.tree.map(np.testing.assert_array_equal, got, rotations(other, full, other))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "says"),
+    [
+        (lambda b, s: (b.astype("uint32"), s), TypeError, "the key is uint32, not uint64"),
+        (lambda b, s: (b, b[0, 0, :8]), TypeError, "the seed of a key's masks is uint32[..., 8], got uint64[8]"),
+        (lambda b, s: (b, s[:4]), ValueError, "the seed of a key's masks is uint32[..., 8], got uint32[4]"),
+        (lambda b, s: (b[:1], s), ValueError, "at least 3 digits, at least 7 limbs, 32)"),
+        (lambda b, s: (b[..., :4, :], s), ValueError, "at least 7 limbs"),
+        (lambda b, s: (b[..., :16], s), ValueError, "32)"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_refuses_seeded_keys_that_do_not_fit(spoil, error, says):
+    x, key = random_residues(0, MODULI, N, (2,)), SeededKey(*spoil(*seeded_key(1)[0]))
+    calls = [
+        lambda x, k: key_switch(x[0], k, MODULI, SPECIAL, DIGIT_SIZE),
+        lambda x, k: multiply_ciphertexts(x, x, k, MODULI, SPECIAL, DIGIT_SIZE),
+        lambda x, k: hoisted_rotations(x, [k], (5,), MODULI, SPECIAL, DIGIT_SIZE),
+    ]
+    for call in calls:
+        with pytest.raises(error) as caught:
+            jax.eval_shape(call, x, key)
+        assert says in str(caught.value)
 
 
 @pytest.mark.parametrize(

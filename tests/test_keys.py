@@ -9,7 +9,9 @@ from residues import centred, compose, negacyclic_product, on_device
 
 import fhejax as fhe
 from fhejax.primitives import modular
+from fhejax.primitives.key_switch import key_masks
 from fhejax.primitives.ntt import inverse_ntt
+from fhejax.primitives.sampling import sample_gaussian
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=5, security=None)
 BASIS = PARAMS.moduli + PARAMS.special_moduli
@@ -59,6 +61,60 @@ def test_evaluation_keys_encrypt_the_gadget(level):
             got = error_of(key.data[i], on_device(target), moduli)
             errors = [centred(x - gadget * m, math.prod(moduli)) for x, m in zip(got, source, strict=True)]
             assert 0 < max(map(abs, errors)) < 13 * PARAMS.error_deviation
+
+
+def all_keys(keys):
+    return [keys.relinearization, *(keys.galois[element] for element in sorted(keys.galois))]
+
+
+@pytest.mark.parametrize("level", [3, 2, 0])
+def test_seeded_keys_are_the_same_keys(level):
+    sk = fhe.secret_key(SEED, PARAMS)
+    full, seeded = (
+        fhe.evaluation_keys(SEED, sk, rotations=(1, -1), conjugation=True, level=level, seeded=seeded)
+        for seeded in (False, True)
+    )
+    assert sorted(full.galois) == sorted(seeded.galois) and len(full.galois) == 3
+    for key, half in zip(all_keys(full), all_keys(seeded), strict=True):
+        digits = len(PARAMS.digit_moduli(level))
+        masks = key_masks(half.mask_seed, digits, PARAMS.moduli_at(level), PARAMS.special_moduli, PARAMS.degree)
+        np.testing.assert_array_equal(half.data, key.data[:, 0])
+        np.testing.assert_array_equal(masks, key.data[:, 1])
+        assert (half.level, half.mask_seed.shape, half.mask_seed.dtype) == (level, (8,), np.uint32)
+
+
+@pytest.mark.parametrize("level", [2, 1, 0])
+def test_a_lower_key_is_a_part_of_a_higher_one(level):
+    """One seed at two levels draws one mask and one error: two masks with one error would give away the secret."""
+    sk = fhe.secret_key(SEED, PARAMS)
+    high, low = (all_keys(fhe.evaluation_keys(SEED, sk, (1,), level=at)) for at in (None, level))
+    limbs = [*range(level + 1), *range(len(PARAMS.moduli), len(BASIS))]
+    for key, part in zip(high, low, strict=True):
+        np.testing.assert_array_equal(np.asarray(key.data)[: part.data.shape[0]][:, :, limbs], part.data)
+
+
+def test_the_seed_of_the_masks_tells_nothing_about_the_errors():
+    """It makes neither the errors of the key nor the seeds that other keys are drawn from."""
+    sk = fhe.secret_key(SEED, PARAMS)
+    keys = all_keys(fhe.evaluation_keys(SEED, sk, rotations=(1, 2), seeded=True))
+    digits, s = PARAMS.digit_moduli(PARAMS.max_level), integers(sk.data, BASIS)
+    square = negacyclic_product(s, s, math.prod(BASIS))
+    gadget = math.prod(PARAMS.special_moduli) * math.prod(PARAMS.moduli[len(digits[0]) :])
+    gadget *= pow(math.prod(PARAMS.moduli[len(digits[0]) :]), -1, math.prod(digits[0]))
+
+    seed = keys[0].mask_seed
+    mask = key_masks(seed, 1, PARAMS.moduli, PARAMS.special_moduli, PARAMS.degree)[0]
+    got = error_of((keys[0].data[0], mask), sk.data, BASIS)
+    errors = [centred(x - gadget * m, math.prod(BASIS)) for x, m in zip(got, square, strict=True)]
+    assert 0 < max(map(abs, errors)) < 13 * PARAMS.error_deviation
+    drawn = fhe.split_seed(SEED, 4)
+    public = [seed, *fhe.split_seed(seed, 4)]
+    for guess in public:
+        sample = sample_gaussian(guess, 1, BASIS, PARAMS.degree, PARAMS.error_deviation)[0]
+        guessed = [centred(x, math.prod(BASIS)) for x in compose(np.asarray(sample), BASIS)]
+        assert guessed != errors
+    seeds = [np.asarray(x).tobytes() for x in (SEED, *drawn, *public, *(key.mask_seed for key in keys[1:]))]
+    assert len(set(seeds)) == len(seeds)
 
 
 def test_one_seed_for_everything_gives_different_masks():

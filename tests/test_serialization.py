@@ -38,6 +38,13 @@ def switching_key(seed, level, *batch):
     return fhe.SwitchingKey(residues(seed, Q[: level + 1] + P, *batch, digits, 2), PARAMS, level)
 
 
+def seeded_key(seed, level, *batch):
+    digits = len(PARAMS.digit_moduli(level))
+    words = np.random.default_rng(seed).integers(0, 2**32, (*batch, 8), dtype=np.uint32)
+    first = residues(seed, Q[: level + 1] + P, *batch, digits)
+    return fhe.SwitchingKey(first, PARAMS, level, on_device(words))
+
+
 def ciphertext(*batch, components=2):
     return fhe.Ciphertext(residues(2, Q[:2], *batch, components), PARAMS, 1, PARAMS.scale_at(1), 4, False)
 
@@ -57,7 +64,12 @@ VALUES = {
     "public key": fhe.PublicKey(residues(4, Q + P[:1], 2), PARAMS),
     "switching key": switching_key(5, 2),
     "batch of switching keys": switching_key(5, 2, 3),
+    "seeded key": seeded_key(5, 2),
+    "batch of seeded keys": seeded_key(5, 2, 3),
     "evaluation keys": evaluation_keys(),
+    "seeded evaluation keys": fhe.EvaluationKeys(
+        seeded_key(8, 2), {5: seeded_key(9, 1), 25: switching_key(4, 0)}, PARAMS
+    ),
     "no relinearization": fhe.EvaluationKeys(None, {5: switching_key(7, 3)}, PARAMS),
     "no keys": fhe.EvaluationKeys(None, {}, PARAMS),
     "parameters": PARAMS,
@@ -76,7 +88,7 @@ def assert_same(got, value):
     assert jax.tree.structure(got) == jax.tree.structure(value)
     for leaf, expected in zip(jax.tree.leaves(got), jax.tree.leaves(value), strict=True):
         if not isinstance(value, fhe.Parameters):
-            assert isinstance(leaf, jax.Array) and leaf.dtype == np.uint64
+            assert isinstance(leaf, jax.Array) and leaf.dtype == expected.dtype
             np.testing.assert_array_equal(leaf, expected)
     params = value if isinstance(value, fhe.Parameters) else value.params
     loaded = got if isinstance(got, fhe.Parameters) else got.params
@@ -128,6 +140,16 @@ def test_another_process_goes_on_from_the_files(tmp_path):
     fhe.save(tmp_path / "keys", keys)
     subprocess.run([sys.executable, "-c", CHILD, tmp_path], check=True)
     assert_same(fhe.load(tmp_path / "out"), fhe.rotate(fhe.square(x, keys), 1, keys))
+
+
+def test_seeded_keys_take_half_the_bytes(tmp_path):
+    params = fhe.Parameters.for_depth(3, log_degree=10, security=None)
+    seed, paths = np.arange(8, dtype=np.uint32), (tmp_path / "full", tmp_path / "seeded")
+    secret = fhe.secret_key(seed, params)
+    for path, seeded in zip(paths, (False, True), strict=True):
+        fhe.save(path, fhe.evaluation_keys(seed, secret, rotations=(1, 2, 3), seeded=seeded))
+    full, seeded = (path.stat().st_size for path in paths)
+    assert seeded < 0.52 * full
 
 
 @pytest.mark.slow
@@ -235,6 +257,11 @@ def raised_residue(value, limb):
         (changed("ciphertext", real=1), ValueError, "real is 1; expected True or False"),
         (changed("ciphertext", params=OTHER), ValueError, "in limb"),
         (raised_residue(VALUES["ciphertext"], 1), ValueError, f"holds {Q[1]} in limb 1"),
+        (changed("seeded key", mask_seed=None), ValueError, "expected (*batch, 2, 2, 5, 16)"),
+        (changed("switching key", mask_seed=VALUES["seeded key"].mask_seed), ValueError, "is uint32[8]; the seeds of"),
+        (changed("seeded key", mask_seed=VALUES["seeded key"].mask_seed[:4]), ValueError, "is uint32[4]; the seeds of"),
+        (changed("seeded key", mask_seed=VALUES["seeded key"].data), ValueError, "'data.mask_seed' is uint64"),
+        (changed("seeded key", mask_seed=7), TypeError, "not an array"),
         (changed("evaluation keys", params=OTHER), TypeError, "of their own parameters"),
         (changed("evaluation keys", galois={4: switching_key(1, 1)}), ValueError, "galois element 4"),
     ],
@@ -302,6 +329,13 @@ def remove(*keys):
         for key in keys[:-1]:
             header = header[key]
         del header[keys[-1]]
+
+    return change
+
+
+def remove_tensor(name):
+    def change(tensors, header):
+        del tensors[name], header["tensors"][name]
 
     return change
 
@@ -382,6 +416,17 @@ HOSTILE = [
     ("evaluation keys", set_header("levels", value={}), "levels for tensors []"),
     ("evaluation keys", set_header("levels", "galois.5", value=9), "level is 9"),
     ("evaluation keys", set_header("levels", "galois.5", value=1), "tensor 'galois.5' of a SwitchingKey has shape"),
+    ("seeded key", set_tensor("data.mask_seed", lambda x: x[:4]), "is U32[4]; the seeds of masks are uint32[8]"),
+    ("seeded key", set_tensor("data.mask_seed", lambda x: x.astype(np.uint64)), "is U64[8]"),
+    ("seeded key", set_tensor("data.mask_seed", lambda x: x[None]), "is U32[1, 8]"),
+    ("seeded key", set_tensor("data", lambda x: x[:, None]), "has shape (2, 1, 5, 16)"),
+    ("seeded key", set_tensor("data", lambda x: np.stack([x, x], 1)), "the seeds of masks are uint32[2, 8]"),
+    ("seeded key", set_header("kind", value="Ciphertext"), "a Ciphertext with tensors ['data', 'data.mask_seed']"),
+    ("seeded key", remove_tensor("data"), "a SwitchingKey with tensors ['data.mask_seed']"),
+    ("seeded key", remove_tensor("data.mask_seed"), "has shape (2, 5, 16)"),
+    ("seeded evaluation keys", remove_tensor("galois.5.mask_seed"), "has shape (1, 4, 16)"),
+    ("seeded evaluation keys", remove_tensor("galois.5"), "levels for tensors"),
+    ("seeded evaluation keys", set_header("levels", "galois.5.mask_seed", value=1), "levels for tensors"),
     ("parameters", set_header("parameters", "log_degree", value=True), "header field 'log_degree'"),
 ]
 
@@ -447,7 +492,7 @@ anything = settings(deadline=None, max_examples=150, suppress_health_check=[Heal
 
 
 @anything
-@given(name=st.sampled_from(["ciphertext", "evaluation keys", "parameters"]), data=st.data())
+@given(name=st.sampled_from(["ciphertext", "seeded evaluation keys", "parameters"]), data=st.data())
 def test_load_refuses_a_truncated_file(path, name, data):
     whole, start = raw(name, path)
     length = data.draw(st.one_of(st.integers(0, start + 1), st.integers(0, len(whole) - 1)))
@@ -457,7 +502,7 @@ def test_load_refuses_a_truncated_file(path, name, data):
 
 
 @anything
-@given(name=st.sampled_from(["ciphertext", "evaluation keys", "parameters"]), data=st.data())
+@given(name=st.sampled_from(["ciphertext", "seeded evaluation keys", "parameters"]), data=st.data())
 def test_a_changed_byte_is_noticed(path, name, data):
     whole, start = raw(name, path)
     at = data.draw(st.one_of(st.integers(0, start - 1), st.integers(0, len(whole) - 1)))

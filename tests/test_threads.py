@@ -20,7 +20,7 @@ import fhejax as fhe
 seeds = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
 params = fhe.Parameters.for_depth(2, log_degree=10, security=None)
 secret = fhe.secret_key(seeds[0], params)
-keys = fhe.evaluation_keys(seeds[1], secret, rotations=(1,))
+keys = fhe.evaluation_keys(seeds[1], secret, rotations=(1,), seeded=SEEDED)
 values = np.linspace(-1, 1, 64 * params.slots).reshape(64, -1)
 xs = fhe.encrypt(seeds[2], secret, values)
 apart = [jax.tree.map(lambda data: data[i], xs) for i in range(64)]
@@ -44,9 +44,17 @@ print("finished")
 """
 
 
-@pytest.mark.parametrize("operation", ["rotate(x, 1, keys)", "square(x, keys)", "rescale(x * x)"])
-def test_sixty_four_independent_calls_finish(operation):
-    code = STRESS.replace("OPERATION", operation)
+@pytest.mark.parametrize(
+    ("operation", "seeded"),
+    [
+        ("rotate(x, 1, keys)", False),
+        ("square(x, keys)", False),
+        ("rescale(x * x)", False),
+        ("rotate(fhe.square(x, keys), 1, keys)", True),
+    ],
+)
+def test_sixty_four_independent_calls_finish(operation, seeded):
+    code = STRESS.replace("OPERATION", operation).replace("SEEDED", str(seeded))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert done.stdout == "finished\n", done.stderr
 

@@ -56,6 +56,7 @@ struct Modulus {
   int shift;       // L - 2
   Factor one;      // 1
   Factor word;     // 2^64 mod q
+  Factor part;     // 2^52 mod q
 };
 
 // x mod q for x = a b with a, b < q: reduced. (Barrett; the estimate misses the quotient by less than 2.)

@@ -68,7 +68,7 @@ void PrepareResult(Buffer& out) {
   constexpr uintptr_t kHugePage = uintptr_t{1} << 21;
   const auto begin = reinterpret_cast<uintptr_t>(out->untyped_data()), end = begin + out->size_bytes();
   const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage, last = end / kHugePage * kHugePage;
-  if (first + kHugePage >= last) return;
+  if (first >= last) return;
   unsigned char resident = 0;
   if (mincore(reinterpret_cast<void*>(first), 1, &resident) == 0 && !(resident & 1))
     madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);

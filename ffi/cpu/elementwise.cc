@@ -36,6 +36,18 @@ ffi::Error Rows(ffi::ThreadPool& pool, const std::array<Input, kOperands>& opera
   return ffi::Error::Success();
 }
 
+ffi::Error AddHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
+  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
+    ActiveKernels().add(in[0], in[1], row, n, q);
+  });
+}
+
+ffi::Error SubtractHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
+  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
+    ActiveKernels().subtract(in[0], in[1], row, n, q);
+  });
+}
+
 ffi::Error MultiplyHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
   return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
     ActiveKernels().multiply(in[0], in[1], row, n, q);
@@ -75,6 +87,8 @@ ffi::Error MultiplyScalarHandler(ffi::ThreadPool pool, Input a, Input scalar, Ou
 
 }  // namespace
 
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAdd, AddHandler, FHEJAX_BINARY);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSubtract, SubtractHandler, FHEJAX_BINARY);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiply, MultiplyHandler, FHEJAX_BINARY);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyScalar, MultiplyScalarHandler, FHEJAX_BINARY);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyAdd, MultiplyAddHandler,

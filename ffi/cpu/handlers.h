@@ -8,6 +8,8 @@ namespace fhejax {
 // Name in C++, and the name under which XLA knows it. A change of operands, attributes or results takes a new
 // version: exported programs and cached executables refer to handlers by name.
 #define FHEJAX_HANDLERS(X)                              \
+  X(FhejaxAdd, "fhejax_add_v1")                               \
+  X(FhejaxSubtract, "fhejax_subtract_v1")                     \
   X(FhejaxMultiply, "fhejax_multiply_v1")                     \
   X(FhejaxMultiplyAdd, "fhejax_multiply_add_v1")              \
   X(FhejaxMultiplyScalar, "fhejax_multiply_scalar_v1")        \

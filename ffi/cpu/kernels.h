@@ -22,6 +22,16 @@ struct ConversionTarget {
   uint64_t* out;
 };
 
+// A transform's parts: so many coefficients that rows, twiddles and a key's rows of one part fit into the cache together.
+constexpr int64_t kPart = 1 << 11;
+inline int64_t PartOf(int64_t n) { return n <= 2 * kPart ? n : __builtin_ctzll(n) % 2 ? kPart : 2 * kPart; }
+
+// Memory that will be read soon, in rows of `words`: a kernel that waits for arithmetic asks for it meanwhile.
+struct Ahead {
+  const uint64_t* const* rows;
+  int64_t count, words;
+};
+
 struct Kernels {
   const char* name;
   // Transforms modulo primes below 2^narrow_bits take their companions with 52 bits; 0 where none do.
@@ -30,12 +40,17 @@ struct Kernels {
   // Rows of one prime together, so that twiddles are read once for all of them. from[i] and to[i] may be the same row.
   // Natural order in, bit-reversed order out.
   void (*forward_ntt)(const uint64_t* const* from, uint64_t* const* to, int64_t rows, const NttTable& table);
+  // The same in place and in two steps: the tail of a part, PartOf(n) values, ends it, so that its values can be used
+  // while they are in the cache. Between the steps rows mean nothing. Parts are independent and in any order.
+  void (*forward_head)(uint64_t* const* rows, int64_t count, const NttTable& table);
+  void (*forward_tail)(uint64_t* const* rows, int64_t count, int64_t part, const NttTable& table, const Ahead& ahead);
   // Bit-reversed order in, natural order out; times scale / inverse_degree, so that table.inverse_degree alone gives
   // the inverse.
   void (*inverse_ntt)(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale,
                       const NttTable& table);
 
   void (*add)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
+  void (*subtract)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
   void (*multiply)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
   void (*multiply_add)(const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t* out, int64_t n,
                        const Modulus& q);

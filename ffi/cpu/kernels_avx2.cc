@@ -18,6 +18,8 @@ void ForwardNtt4(const uint64_t* const* from, uint64_t* const* to, int64_t rows,
   transform(from, to, rows, table);
 }
 
+void ForwardHead4(uint64_t* const* rows, int64_t count, const NttTable& table) { ForwardNtt4(rows, rows, count, table); }
+
 void InverseNtt4(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {
   const auto transform = table.degree < kLeastRow    ? InverseNtt
                          : IsNarrow(table.modulus) ? InverseNttOf<NarrowArithmetic>
@@ -27,6 +29,10 @@ void InverseNtt4(const uint64_t* const* from, uint64_t* const* to, int64_t rows,
 
 void AddRow4(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
   (Whole(n) ? AddWide : AddRow)(a, b, out, n, q);
+}
+
+void SubtractRow4(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
+  (Whole(n) ? SubtractWide : SubtractRow)(a, b, out, n, q);
 }
 
 void MultiplyRow4(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
@@ -120,8 +126,11 @@ extern const Kernels kAvx2 = {
     "avx2",
     0,
     ForwardNtt4,
+    ForwardHead4,
+    ForwardTail,
     InverseNtt4,
     AddRow4,
+    SubtractRow4,
     MultiplyRow4,
     MultiplyAddRow4,
     MultiplyFactorRow4,

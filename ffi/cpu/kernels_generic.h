@@ -44,6 +44,10 @@ void ForwardNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, 
   }
 }
 
+// Everything is in the head.
+void ForwardHead(uint64_t* const* rows, int64_t count, const NttTable& table) { ForwardNtt(rows, rows, count, table); }
+void ForwardTail(uint64_t* const*, int64_t, int64_t, const NttTable&, const Ahead&) {}
+
 void InverseNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {
   const int64_t n = table.degree;
   const uint64_t q = table.modulus.value;
@@ -59,6 +63,10 @@ void InverseNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, 
 
 void AddRow(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
   for (int64_t i = 0; i < n; ++i) out[i] = Reduce(a[i] + b[i], q.value);
+}
+
+void SubtractRow(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
+  for (int64_t i = 0; i < n; ++i) out[i] = Reduce(a[i] + q.value - b[i], q.value);
 }
 
 void MultiplyRow(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
@@ -150,9 +158,23 @@ void ChaCha20Blocks(const uint32_t* key, const uint32_t* nonce, uint32_t first, 
 
 #ifdef FHEJAX_KERNELS
 extern const Kernels FHEJAX_KERNELS = {
-    FHEJAX_KERNELS_NAME, 0,           ForwardNtt,     InverseNtt,        AddRow,
-    MultiplyRow,    MultiplyAddRow,    MultiplyFactorRow,
-    SubtractMultiplyRow, SubtractMultiplyPermuteRow, PermuteRow, InnerProductRow, Combine, OverflowRow,
+    FHEJAX_KERNELS_NAME,
+    0,
+    ForwardNtt,
+    ForwardHead,
+    ForwardTail,
+    InverseNtt,
+    AddRow,
+    SubtractRow,
+    MultiplyRow,
+    MultiplyAddRow,
+    MultiplyFactorRow,
+    SubtractMultiplyRow,
+    SubtractMultiplyPermuteRow,
+    PermuteRow,
+    InnerProductRow,
+    Combine,
+    OverflowRow,
     ChaCha20Blocks,
 };
 #endif

@@ -149,6 +149,26 @@ void ForwardNtt52(const uint64_t* const* from, uint64_t* const* to, int64_t rows
   return (table.modulus.value < kRoomy ? ForwardWith<Roomy> : ForwardWith<Narrow>)(from, to, rows, table);
 }
 
+template <typename A>
+void HeadWith(uint64_t* const* rows, int64_t count, const NttTable& table) {
+  HeadRows(rows, count, table.degree, table.roots, A(table.modulus));
+}
+
+template <typename A>
+void TailWith(uint64_t* const* rows, int64_t count, int64_t part, const NttTable& table, const Ahead& ahead) {
+  TailRows(rows, count, part, table.degree, table.roots, A(table.modulus), ahead);
+}
+
+void ForwardHead52(uint64_t* const* rows, int64_t count, const NttTable& table) {
+  if (!table.narrow) return ForwardHead64(rows, count, table);
+  (table.modulus.value < kRoomy ? HeadWith<Roomy> : HeadWith<Narrow>)(rows, count, table);
+}
+
+void ForwardTail52(uint64_t* const* rows, int64_t count, int64_t part, const NttTable& table, const Ahead& ahead) {
+  if (!table.narrow) return ForwardTail64(rows, count, part, table, ahead);
+  (table.modulus.value < kRoomy ? TailWith<Roomy> : TailWith<Narrow>)(rows, count, part, table, ahead);
+}
+
 void InverseNtt52(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {
   if (!table.narrow) return InverseNtt64(from, to, rows, scale, table);
   return (table.modulus.value < kRoomy ? InverseWith<Roomy> : InverseWith<Narrow>)(from, to, rows, scale, table);
@@ -197,8 +217,7 @@ struct Reduction {
 };
 
 inline Reduction MakeReduction(const Modulus& q) {
-  return {MakeConstants(q.value), BroadcastFactor(q.one),
-          BroadcastFactor(MakeFactor((uint64_t{1} << 52) % q.value, q.value))};
+  return {MakeConstants(q.value), BroadcastFactor(q.one), BroadcastFactor(q.part)};
 }
 
 // So many products of factors below 2^50 keep `high` below 2^52, with room for the carries of `low`.
@@ -235,9 +254,7 @@ void MultiplyAddRow52(const uint64_t* a, const uint64_t* b, const uint64_t* c, u
 }
 
 // A key comes from memory row by row, in more streams and across more pages than the processor follows by itself.
-constexpr int64_t kAhead = 1024;
-
-FHEJAX_FORCE_INLINE void Prefetch(const uint64_t* x) { _mm_prefetch(reinterpret_cast<const char*>(x), _MM_HINT_T0); }
+constexpr int64_t kAhead = 256;
 
 void InnerProductRow52(const uint64_t* const* a, const uint64_t* const* b, int64_t terms, uint64_t* out, int64_t n,
                        const Modulus& q) {
@@ -341,6 +358,7 @@ void OverflowRow52(const uint64_t* const* y, const SourceLimb* limbs, int64_t te
       const auto left = static_cast<unsigned>(limbs[t].left), right = static_cast<unsigned>(limbs[t].right);
       const Vector ratio = Set(limbs[t].ratio);
       Unroll<kColumns>(FHEJAX_EACH(k) {
+        Prefetch(y[t] + i + k * kLanes + n);  // the next block of the same rows, in all likelihood
         const Vector up = _mm512_slli_epi64(Load(y[t] + i + k * kLanes), left);
         sums[k] = _mm512_madd52hi_epu64(sums[k], _mm512_srli_epi64(up, right), ratio);
       });
@@ -355,8 +373,11 @@ extern const Kernels kIfma = {
     "avx512ifma",
     50,
     ForwardNtt52,
+    ForwardHead52,
+    ForwardTail52,
     InverseNtt52,
     AddRow,
+    SubtractRow,
     MultiplyRow52,
     MultiplyAddRow52,
     MultiplyFactorRow52,

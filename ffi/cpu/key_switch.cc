@@ -6,6 +6,24 @@
 
 namespace fhejax {
 
+ffi::Error TakeKey(ffi::RemainingArgs operands, size_t& index, Key& key) {
+  auto residues = operands.get<Input>(index++);
+  if (residues.has_error()) return residues.error();
+  key.data = residues->typed_data();
+  key.shape = ShapeOf(*residues);
+  if (index == operands.size()) return ffi::Error::Success();
+  auto next = operands.get<ffi::AnyBuffer>(index);
+  if (next.has_error()) return next.error();
+  if (next->element_type() != ffi::U32) return ffi::Error::Success();
+  ++index;
+  key.seeds = next->typed_data<uint32_t>();
+  key.seeds_shape = ShapeOf(*next);
+  if (key.shape.size() < 2 || key.seeds_shape.empty() || key.seeds_shape.back() != 8)
+    return ffi::Error::InvalidArgument("fhejax key switch: the shapes of a seeded key do not fit");
+  key.shape.insert(key.shape.end() - 2, 2);
+  return ffi::Error::Success();
+}
+
 ffi::Error MakePlan(const Dimensions& x, const Dimensions& key, Moduli moduli, Moduli special, int64_t digit_size,
                     Plan& plan) {
   if (x.size() < 2 || key.size() < 4 || key.back() != x.back() || key[key.size() - 3] != 2 || digit_size < 1)
@@ -23,6 +41,11 @@ ffi::Error MakePlan(const Dimensions& x, const Dimensions& key, Moduli moduli, M
   plan.special_moduli.assign(special.begin(), special.end());
   plan.extended = plan.moduli;
   plan.extended.insert(plan.extended.end(), special.begin(), special.end());
+  for (const uint64_t q : plan.moduli) {
+    uint64_t product = 1;
+    for (const uint64_t p : plan.special_moduli) product = Multiply(product, p % q, ModulusFor(q));
+    plan.lift.push_back(MakeFactor(product, q));
+  }
   for (int64_t d = 0; d < plan.digits; ++d) {
     const int64_t last = std::min(plan.limbs, (d + 1) * digit_size);
     plan.mod_up.push_back(&BasisTableFor(
@@ -31,68 +54,78 @@ ffi::Error MakePlan(const Dimensions& x, const Dimensions& key, Moduli moduli, M
   return ffi::Error::Success();
 }
 
+ffi::Error Prepare(const Dimensions& x, ffi::RemainingArgs operands, Moduli moduli, Moduli special, int64_t digit_size,
+                   Plan& plan, Key& key) {
+  size_t index = 0;
+  if (auto error = TakeKey(operands, index, key); error.failure()) return error;
+  if (index != operands.size()) return ffi::Error::InvalidArgument("fhejax key switch: takes one key");
+  return MakePlan(x, key.shape, moduli, special, digit_size, plan);
+}
+
 namespace {
 
-// The product of x u64[*batch, limbs, N] and key u64[*batch, digits, 2, limbs(QP), N], some entries at a time: into
-// product(first entry)[entries, 2, extended limbs, N], then finish(first entry, entries, product).
-template <typename Product, typename Finish>
-ffi::Error MultiplyByKeys(ffi::ThreadPool& pool, const Plan& plan, Input x, Input key, Output out,
-                          const Product& product, const Finish& finish) {
+// The entries of x u64[*batch, limbs, N] and their keys, some at a time:
+// each(first entry, entries, x row(limb, entry), keys).
+template <typename Each>
+ffi::Error ForSwitches(const Plan& plan, Input x, Key& key, Output out, const Each& each) {
   PrepareResult(out);
   const Batch batch = BatchOf(ShapeOf(*out), 3);
-  const auto x_entry = batch.Entries(ShapeOf(x), 2), key_entry = batch.Entries(ShapeOf(key), 4);
-  if (batch.count() && (x_entry.empty() || key_entry.empty()))
+  const auto x_entry = batch.Entries(ShapeOf(x), 2);
+  if (!key.Fits(batch) || (batch.count() && x_entry.empty()))
     return ffi::Error::InvalidArgument("fhejax key switch: batch axes do not broadcast");
   ForEntries(batch.count(), plan.n, [&](int64_t first, int64_t entries) {
-    const int64_t n = plan.n, group = DigitGroup(pool, plan, entries), y_words = entries * plan.limbs * n;
-    const Scratch scratch(y_words + Digits::RaisedRows(plan, entries, group) * n);
-    const Digits digits{entries, group, scratch.get(), scratch.get() + y_words};
-    const auto row = [&](int64_t limb, int64_t entry) {
-      return x.typed_data() + (x_entry[first + entry] * plan.limbs + limb) * n;
-    };
-    uint64_t* const to = product(first);
-    Decompose(pool, plan, digits, row);
-    MultiplyByKey(
-        pool, plan, digits,
-        [&](int64_t entry) { return key.typed_data() + key_entry[first + entry] * plan.key_words(); },
-        [&](int64_t entry, int64_t limb, int64_t offset, int64_t) { return row(limb, entry) + offset; },
-        [](int64_t, int64_t, int64_t, int64_t, Terms&) {},
-        [&](int64_t entry, int64_t half) { return to + (2 * entry + half) * plan.extended_limbs() * n; });
-    finish(first, entries, to);
+    each(
+        first, entries,
+        [&](int64_t limb, int64_t entry) {
+          return x.typed_data() + (x_entry[first + entry] * plan.limbs + limb) * plan.n;
+        },
+        KeyBlocks(plan, key, first));
   });
   return ffi::Error::Success();
 }
 
+const auto kNoTerms = [](const Block&, Terms&) {};
+
 // x: u64[*batch, limbs, N] -> u64[*batch, 2, limbs + special, N]: the switched polynomial times P, before ModDown.
-ffi::Error GadgetProductHandler(ffi::ThreadPool pool, Input x, Input key, Output out, Moduli moduli, Moduli special,
-                                int64_t digit_size) {
+ffi::Error GadgetProductHandler(ffi::ThreadPool pool, Input x, ffi::RemainingArgs operands, Output out, Moduli moduli,
+                                Moduli special, int64_t digit_size) {
   Plan plan;
-  if (auto error = MakePlan(ShapeOf(x), ShapeOf(key), moduli, special, digit_size, plan); error.failure()) return error;
-  return MultiplyByKeys(
-      pool, plan, x, key, out,
-      [&](int64_t first) { return out->typed_data() + first * 2 * plan.extended_limbs() * plan.n; },
-      [](int64_t, int64_t, uint64_t*) {});
+  Key key;
+  if (auto error = Prepare(ShapeOf(x), operands, moduli, special, digit_size, plan, key); error.failure()) return error;
+  return ForSwitches(plan, x, key, out, [&](int64_t first, int64_t entries, const auto& row, const auto& keys) {
+    const int64_t n = plan.n, group = DigitGroup(pool, plan, entries), y_words = entries * plan.limbs * n;
+    const Scratch scratch(y_words + Digits::RaisedWords(plan, entries, group));
+    const Digits digits{entries, group, scratch.get(), scratch.get() + y_words};
+    Decompose(pool, plan, digits, row);
+    MultiplyByKey(
+        pool, plan, digits, true, 0, plan.extended_limbs(), keys,
+        [&](const Block& at) { return row(at.limb, at.entry) + at.offset; }, kNoTerms,
+        [&](int64_t entry, int64_t half, int64_t limb) {
+          return out->typed_data() + ((2 * (first + entry) + half) * plan.extended_limbs() + limb) * n;
+        });
+  });
 }
 
 // x: u64[*batch, limbs, N] -> u64[*batch, 2, limbs, N].
-ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, Input key, Output out, Moduli moduli, Moduli special,
-                            int64_t digit_size) {
+ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, ffi::RemainingArgs operands, Output out, Moduli moduli,
+                            Moduli special, int64_t digit_size) {
   Plan plan;
-  if (auto error = MakePlan(ShapeOf(x), ShapeOf(key), moduli, special, digit_size, plan); error.failure()) return error;
-  const int64_t n = plan.n, extended = plan.extended_limbs();
-  const Scratch product(EntriesTogether(n) * 2 * extended * n);
-  const auto finish = [&](int64_t first, int64_t entries, uint64_t* u) {
-    ModDownRows(
-        pool, n, 2 * entries, plan.moduli, plan.special_moduli,
-        [&](int64_t i, int64_t limb) { return u + (i * extended + limb) * n; },
-        [&](int64_t i) { return u + (i * extended + plan.limbs) * n; },
-        [&](int64_t i, int64_t limb) { return out->typed_data() + ((2 * first + i) * plan.limbs + limb) * n; },
-        [&](int64_t i, int64_t limb, uint64_t* row, Factor w) {
-          ActiveKernels().subtract_multiply(u + (i * extended + limb) * n, row, w, row, n,
-                                            ModulusFor(plan.moduli[limb]));
+  Key key;
+  if (auto error = Prepare(ShapeOf(x), operands, moduli, special, digit_size, plan, key); error.failure()) return error;
+  return ForSwitches(plan, x, key, out, [&](int64_t first, int64_t entries, const auto& row, const auto& keys) {
+    const SwitchMemory memory(pool, plan, entries, plan.limbs, false);
+    Decompose(pool, plan, memory.digits, row);
+    SwitchAndDivide<false>(
+        pool, plan, memory.digits, true, memory.division, keys,
+        [&](const Block& at) { return row(at.limb, at.entry) + at.offset; }, kNoTerms,
+        [&](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {
+          for (int64_t half = 0; half < 2; ++half)
+            ActiveKernels().subtract_multiply(
+                u[half], lift[half], w,
+                out->typed_data() + ((2 * (first + at.entry) + half) * plan.limbs + at.limb) * plan.n + at.offset,
+                at.count, ModulusFor(plan.moduli[at.limb]));
         });
-  };
-  return MultiplyByKeys(pool, plan, x, key, out, [&](int64_t) { return product.get(); }, finish);
+  });
 }
 
 // digits: u64[*batch, digits, limbs, N], key: u64[*batch, digits, 2, limbs, N] -> u64[*batch, 2, limbs, N].
@@ -123,7 +156,7 @@ ffi::Error InnerProductHandler(ffi::ThreadPool pool, Input digits, Input key, Ou
   ffi::Ffi::Bind()                   \
       .Ctx<ffi::ThreadPool>()        \
       .Arg<Input>()                  \
-      .Arg<Input>()                  \
+      .RemainingArgs()               \
       .Ret<ffi::Buffer<ffi::U64>>()  \
       .Attr<Moduli>("moduli")        \
       .Attr<Moduli>("special")       \

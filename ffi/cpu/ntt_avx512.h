@@ -26,7 +26,9 @@ constexpr int64_t kLanes = 8;
 constexpr int kTileStages = 4, kTileRegisters = 1 << kTileStages;  // and three stages inside registers
 constexpr int64_t kTile = kTileRegisters * kLanes;
 constexpr int64_t kLeastRow = 2 * kTile;  // what these transforms take: a tile and a pass
-constexpr int64_t kShared = 1 << 12;  // a block whose twiddles and data stay in the cache from row to row
+constexpr int64_t kShared = 1 << 15;  // a block whose twiddles and data stay in the cache from row to row
+
+constexpr int64_t kAheadTiles = 2;
 
 using Vector = __m512i;
 
@@ -224,12 +226,29 @@ FHEJAX_FORCE_INLINE void ToBlocksOf2(Vector& a, Vector& b) {  // the inverse of 
   a = x;
 }
 
+FHEJAX_FORCE_INLINE void Prefetch(const uint64_t* x) { _mm_prefetch(reinterpret_cast<const char*>(x), _MM_HINT_T0); }
+
+// The twiddles that a tile takes one by one, ahead of the tile that takes them: they come in eight streams, each too
+// slow for the processor to run far ahead of.
+FHEJAX_FORCE_INLINE void PrefetchTwiddles(const Roots& roots, int64_t eights) {
+  const uint64_t *const values = roots.values.data(), *const companions = roots.companions.data();
+  Unroll<kTileRegisters / 2>(FHEJAX_EACH(k) {
+    Prefetch(values + 4 * eights + k * kLanes);
+    Prefetch(companions + 4 * eights + k * kLanes);
+  });
+  Unroll<kTileRegisters / 4>(FHEJAX_EACH(k) {
+    Prefetch(values + 2 * eights + k * kLanes);
+    Prefetch(companions + 2 * eights + k * kLanes);
+  });
+}
+
 // The last stages of a block of kTile coefficients, of which there are `blocks`; the result is reduced.
 template <typename A>
 FHEJAX_FORCE_INLINE void ForwardTile(uint64_t* x, int64_t blocks, int64_t index, const Roots& roots, const A& a) {
   Vector r[kTileRegisters];
   constexpr int kPairs = kTileRegisters / 2;
   Unroll<kTileRegisters>(FHEJAX_EACH(k) { r[k] = Load(x + k * kLanes); });
+  PrefetchTwiddles(roots, kTileRegisters * (blocks + index + kAheadTiles));
   ForwardStages<A, kTileStages, 1>(r, TwiddlesInMemory<A>{roots, blocks + index}, a);
   const int64_t eights = kTileRegisters * (blocks + index);
   // Stage by stage over all pairs: independent butterflies hide each other's latency.
@@ -251,6 +270,7 @@ FHEJAX_FORCE_INLINE void InverseTile(const uint64_t* from, uint64_t* to, int64_t
   constexpr int kPairs = kTileRegisters / 2;
   const int64_t eights = kTileRegisters * (blocks + index);
   Unroll<kTileRegisters>(FHEJAX_EACH(k) { r[k] = Load(from + k * kLanes); });
+  PrefetchTwiddles(roots, eights + kTileRegisters * kAheadTiles);
   Unroll<kPairs>(FHEJAX_EACH(k) { ToBlocksOf2(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) { a.template Inverse<-2>(r[2 * k], r[2 * k + 1], Spread<A, 8>(roots, 4 * eights + 8 * k)); });
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks4To2(r[2 * k], r[2 * k + 1]); });
@@ -274,20 +294,59 @@ void ForwardPassOf(int stages, const uint64_t* from, uint64_t* to, int64_t size,
   ForwardPass<A, 1>(from, to, size, blocks, index, roots, a);
 }
 
+// Asks for memory line by line while tiles are computed, evenly: a burst of requests would make the processor wait.
+class Requests {
+ public:
+  Requests(const Ahead& ahead, int64_t tiles)
+      : ahead_(ahead), lines_(ahead.words / kLanes), each_((ahead.count * lines_ + tiles - 1) / tiles) {}
+
+  FHEJAX_FORCE_INLINE void Next() {
+    for (int64_t i = 0; i < each_ && row_ < ahead_.count; ++i) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead_.rows[row_] + line_ * kLanes), _MM_HINT_T0);
+      if (++line_ == lines_) {
+        line_ = 0;
+        ++row_;
+      }
+    }
+  }
+
+ private:
+  const Ahead& ahead_;
+  const int64_t lines_, each_;
+  int64_t row_ = 0, line_ = 0;
+};
+
 // Depth first: a block that fits into the cache is finished before the next one is touched.
 template <typename A>
 void ForwardBlock(const uint64_t* from, uint64_t* to, int64_t size, int64_t blocks, int64_t index, const Roots& roots,
-                  const A& a) {
+                  const A& a, Requests* requests = nullptr) {
+  if (size == kTile) {
+    if (requests) requests->Next();
+    return ForwardTile(to, blocks, index, roots, a);
+  }
   const int stages = PassStages(size);
   ForwardPassOf(stages, from, to, size, blocks, index, roots, a);
   const int64_t part = size >> stages;
-  for (int64_t i = 0; i < 1 << stages; ++i) {
-    if (part == kTile) {
-      ForwardTile(to + i * part, blocks << stages, (index << stages) + i, roots, a);
-    } else {
-      ForwardBlock(to + i * part, to + i * part, part, blocks << stages, (index << stages) + i, roots, a);
-    }
-  }
+  for (int64_t i = 0; i < 1 << stages; ++i)
+    ForwardBlock(to + i * part, to + i * part, part, blocks << stages, (index << stages) + i, roots, a, requests);
+}
+
+// All stages over blocks larger than a part, and all others over one part.
+template <typename A>
+void HeadRows(uint64_t* const* rows, int64_t count, int64_t n, const Roots& roots, const A& a) {
+  for (int64_t row = 0; row < count; ++row)
+    for (int64_t size = n, blocks = 1; size > PartOf(n); size /= 4, blocks *= 4)
+      for (int64_t index = 0; index < blocks; ++index)
+        ForwardPass<A, 2>(rows[row] + index * size, rows[row] + index * size, size, blocks, index, roots, a);
+}
+
+template <typename A>
+void TailRows(uint64_t* const* rows, int64_t count, int64_t part, int64_t n, const Roots& roots, const A& a,
+              const Ahead& ahead) {
+  const int64_t size = PartOf(n);
+  Requests requests(ahead, count * size / kTile);
+  for (int64_t row = 0; row < count; ++row)
+    ForwardBlock(rows[row] + part * size, rows[row] + part * size, size, n / size, part, roots, a, &requests);
 }
 
 // All rows together, as long as a block is larger than what stays in the cache.

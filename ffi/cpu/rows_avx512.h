@@ -97,6 +97,17 @@ inline void ForwardNtt64(const uint64_t* const* from, uint64_t* const* to, int64
   ForwardRows(from, to, rows, 0, table.degree, 1, 0, table.roots, Arithmetic64(table.modulus));
 }
 
+inline void ForwardHead64(uint64_t* const* rows, int64_t count, const NttTable& table) {
+  if (table.degree < kLeastRow) return ForwardHead(rows, count, table);
+  HeadRows(rows, count, table.degree, table.roots, Arithmetic64(table.modulus));
+}
+
+inline void ForwardTail64(uint64_t* const* rows, int64_t count, int64_t part, const NttTable& table,
+                          const Ahead& ahead) {
+  if (table.degree < kLeastRow) return;
+  TailRows(rows, count, part, table.degree, table.roots, Arithmetic64(table.modulus), ahead);
+}
+
 inline void InverseNtt64(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale,
                          const NttTable& table) {
   if (table.degree < kLeastRow) return InverseNtt(from, to, rows, scale, table);

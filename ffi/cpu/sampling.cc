@@ -44,10 +44,7 @@ ffi::Error SampleUniformHandler(ffi::ThreadPool pool, Words seeds, Output out, M
     const int64_t limb = row % s.limbs, object = row / s.limbs % s.count, seed = row / s.limbs / s.count;
     const Stream stream{seeds.typed_data() + 8 * seed,
                         {kUniform, static_cast<uint32_t>(object), static_cast<uint32_t>(limb)}};
-    uint32_t words[4 * kPiece];
-    stream.Read(first, n, 4, words);
-    ActiveCoding().reduce_numbers(words, n, CodingModulusFor(moduli.begin()[limb]),
-                                  out->typed_data() + row * s.degree + first);
+    DrawUniform(stream, first, n, CodingModulusFor(moduli.begin()[limb]), out->typed_data() + row * s.degree + first);
   });
   return ffi::Error::Success();
 }

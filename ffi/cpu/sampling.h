@@ -26,6 +26,12 @@ struct Stream {
 };
 
 // Coefficients first..first+n-1, n <= kPiece.
+inline void DrawUniform(const Stream& stream, int64_t first, int64_t n, const CodingModulus& q, uint64_t* out) {
+  uint32_t words[4 * kPiece];
+  stream.Read(first, n, 4, words);
+  ActiveCoding().reduce_numbers(words, n, q, out);
+}
+
 inline void DrawTernary(const Stream& stream, int64_t first, int64_t n, int16_t* small) {
   uint32_t words[2 * kPiece];
   stream.Read(first, n, 2, words);

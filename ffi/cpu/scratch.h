@@ -83,8 +83,9 @@ class Scratch {
   ScratchPool::Block block_;
 };
 
-// The calling thread's own buffer, kept from task to task; contents are not. Its size is bounded by the largest
-// request: a few rows.
+// A buffer of the calling thread's own, kept from task to task; contents are not. Its size is bounded by the largest
+// request: a few rows. Buffers of different numbers are apart.
+template <int kBuffer = 0>
 inline uint64_t* TaskScratch(int64_t words) {
   thread_local AlignedWords buffer;
   if (static_cast<int64_t>(buffer.size()) < words) buffer.resize(words);

@@ -72,7 +72,7 @@ Modulus MakeModulus(uint64_t q) {
   const int length = 64 - __builtin_clzll(q);
   const auto mu = static_cast<uint64_t>((static_cast<Wide128>(1) << (length + 62)) / q);
   const auto word = static_cast<uint64_t>((static_cast<Wide128>(1) << 64) % q);
-  return {q, mu, length - 2, MakeFactor(1, q), MakeFactor(word, q)};
+  return {q, mu, length - 2, MakeFactor(1, q), MakeFactor(word, q), MakeFactor((uint64_t{1} << 52) % q, q)};
 }
 
 const NttTable& NttTableFor(int64_t degree, uint64_t q) {

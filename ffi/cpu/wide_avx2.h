@@ -111,6 +111,11 @@ void AddWide(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, con
   for (int64_t i = 0; i < n; i += kLanes) Store(out + i, ReduceBy(Add(Load(a + i), Load(b + i)), m));
 }
 
+void SubtractWide(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
+  const Vector m = Set(q.value);
+  for (int64_t i = 0; i < n; i += kLanes) Store(out + i, ReduceBy(Subtract(Add(Load(a + i), m), Load(b + i)), m));
+}
+
 void MultiplyFactorWide(const uint64_t* a, Factor w, uint64_t* out, int64_t n, const Modulus& q) {
   const WideConstants c(q);
   const WideFactors factor(w);

@@ -25,6 +25,7 @@ def define_primitive(
     reference: Callable | None = None,
     composition: Callable | None = None,
     handler: str | None = None,
+    handler_from: int = 0,
     attributes: Attributes | None = None,
     multiple_results: bool = False,
 ) -> Callable:
@@ -36,6 +37,7 @@ def define_primitive(
       reference: the same in pure JAX: its meaning, and its lowering wherever there is no kernel.
       composition: for a whole operation, in place of `reference`: the same made of smaller primitives.
       handler: the FFI target that returns the same bits on the CPU.
+      handler_from: bytes of the result from which on the handler serves; below, the reference does.
       attributes: `(**parameters) -> dict`, the handler's attributes; the parameters themselves if None.
       multiple_results: whether `abstract` and `reference` return a list.
     """
@@ -53,7 +55,9 @@ def define_primitive(
     by_jax = _compat.lower_function(as_jax, multiple_results)
     _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, by_jax))
     if handler is not None:
-        by_kernel = functools.partial(_lower_on_cpu, _compat.lower_handler(handler), by_jax, attributes, composition)
+        by_kernel = functools.partial(
+            _lower_on_cpu, _compat.lower_handler(handler), handler_from, by_jax, attributes, composition
+        )
         _compat.register_lowering(primitive, by_kernel, platform="cpu")
     _compat.register_batching(primitive, functools.partial(_batch, primitive))
 
@@ -67,10 +71,14 @@ def _lower_without_kernels(by_jax, context, *operands, lowering, **parameters):
     return by_jax(context, *operands, lowering="reference", **parameters)
 
 
-def _lower_on_cpu(by_handler, by_jax, attributes, composition, context, *operands, lowering, **parameters):
+def _lower_on_cpu(
+    by_handler, handler_from, by_jax, attributes, composition, context, *operands, lowering, **parameters
+):
     composed = lowering == "composed" and composition is not None
     if composed or lowering == "reference" or native.cpu_extension() is None:
         return by_jax(context, *operands, lowering=lowering, **parameters)
+    if sum(out.size * out.dtype.itemsize for out in context.avals_out) < handler_from:
+        return by_jax(context, *operands, lowering="reference", **parameters)
     return by_handler(context, *operands, **(attributes(**parameters) if attributes else parameters))
 
 

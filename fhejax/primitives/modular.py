@@ -133,9 +133,14 @@ def _abstract_scalar(a, scalar, *, moduli):
     return _compat.like((a, scalar), (*batch, *a.shape[-2:]), np.uint64, len(batch))
 
 
-def _define(name, function, handler=None):
+def _define(name, function, handler_from=0):
     return define_primitive(
-        name, abstract=_abstract(name), reference=_reference(function), handler=handler, attributes=modulus_attributes
+        name,
+        abstract=_abstract(name),
+        reference=_reference(function),
+        handler=None if handler_from is None else f"fhejax_{name}_v1",
+        handler_from=handler_from or 0,
+        attributes=modulus_attributes,
     )
 
 
@@ -143,12 +148,15 @@ def _multiply_add_mod(a, b, c, q, mu, shift):
     return add_mod(multiply_mod(a, b, q, mu, shift), c, q)
 
 
-# Sums have no kernel: XLA's own loops are as fast as memory, and it fuses them with what is around them.
-_add = _define("add", lambda a, b, q, mu, shift: add_mod(a, b, q))
-_subtract = _define("subtract", lambda a, b, q, mu, shift: subtract_mod(a, b, q))
-_negate = _define("negate", lambda a, q, mu, shift: subtract_mod(jnp.zeros_like(a), a, q))
-_multiply = _define("multiply", multiply_mod, "fhejax_multiply_v1")
-_multiply_add = _define("multiply_add", _multiply_add_mod, "fhejax_multiply_add_v1")
+# XLA's own loops for sums are as fast as memory, and it fuses them with what is around them. But it has a large result
+# faulted in page by page, which takes ten times as long as the sum; a handler asks for huge pages.
+_LARGE = 8 << 20
+
+_add = _define("add", lambda a, b, q, mu, shift: add_mod(a, b, q), _LARGE)
+_subtract = _define("subtract", lambda a, b, q, mu, shift: subtract_mod(a, b, q), _LARGE)
+_negate = _define("negate", lambda a, q, mu, shift: subtract_mod(jnp.zeros_like(a), a, q), None)
+_multiply = _define("multiply", multiply_mod)
+_multiply_add = _define("multiply_add", _multiply_add_mod)
 _multiply_scalar = define_primitive(
     "multiply_scalar",
     abstract=_abstract_scalar,

@@ -15,20 +15,20 @@ from jaxtyping import Array, UInt64
 from fhejax import _compat
 from fhejax.primitives.basis import mod_down
 from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
-from fhejax.primitives.key_switch import KeyArray, check_key, gadget_product
+from fhejax.primitives.key_switch import Key, check_key, gadget_product, key_operands, keys_of
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar
 
 Pair = UInt64[Array, "... 2 limbs N"]
 
 
 def multiply_ciphertexts(
-    x: Pair, y: Pair, key: KeyArray, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
+    x: Pair, y: Pair, key: Key, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
 ) -> UInt64[Array, "... 2 limbs_out N"]:
     """The relinearised and rescaled product of two ciphertexts.
 
     Args:
       x, y: `uint64[*batch, 2, len(moduli), N]` in NTT form.
-      key: the relinearisation key, `uint64[*batch, digits, 2, limbs(QP), N]`.
+      key: the relinearisation key, `uint64[*batch, digits, 2, limbs(QP), N]` or a `SeededKey`.
       moduli: q_0..q_l, with l at least 1.
       special: p_0..p_(k-1).
       digit_size: primes a digit.
@@ -40,8 +40,8 @@ def multiply_ciphertexts(
       TypeError: an operand is not `uint64`.
       ValueError: shapes do not fit, or no modulus would be left.
     """
-    x, y, key = align_batch((x, 3), (y, 3), (key, 4))
-    return _multiply_ciphertexts(x, y, key, moduli=moduli, special=special, digit_size=digit_size)
+    operands = align_batch((x, 3), (y, 3), *key_operands("multiply_ciphertexts", key))
+    return _multiply_ciphertexts(*operands, moduli=moduli, special=special, digit_size=digit_size)
 
 
 def tensor(x: Pair, y: Pair, moduli: tuple[int, ...]) -> UInt64[Array, "... 3 limbs N"]:
@@ -52,7 +52,7 @@ def tensor(x: Pair, y: Pair, moduli: tuple[int, ...]) -> UInt64[Array, "... 3 li
 
 
 def relinearize_rescale(
-    d: UInt64[Array, "... 3 limbs N"], key: KeyArray, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
+    d: UInt64[Array, "... 3 limbs N"], key: Key, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
 ) -> UInt64[Array, "... 2 limbs_out N"]:
     """A sum of raw products brought back to two components and rescaled, with a single rounding.
 
@@ -66,12 +66,14 @@ def relinearize_rescale(
     return mod_down(total, moduli[:-1], moduli[-1:] + special)
 
 
-def _compose(x, y, key, *, moduli, special, digit_size):
+def _compose(x, y, *key, moduli, special, digit_size):
+    (key,) = keys_of(key)
     return relinearize_rescale(tensor(x, y, moduli), key, moduli, special, digit_size)
 
 
-def _abstract(x, y, key, *, moduli, special, digit_size):
+def _abstract(x, y, *operands, moduli, special, digit_size):
     name = "multiply_ciphertexts"
+    (key,) = keys_of(operands)
     for operand in (x, y):
         check_residues(name, operand, moduli, "*batch, 2, limbs, N")
         if operand.shape[-3] != 2 or operand.shape[-1] != x.shape[-1]:
@@ -79,8 +81,8 @@ def _abstract(x, y, key, *, moduli, special, digit_size):
     check_key(name, x, key, moduli, special, digit_size)
     if len(moduli) < 2:
         raise ValueError(f"{name}: one modulus is left, and a product takes one")
-    batch = batch_shape(name, (x, 3), (y, 3), (key, 4))
-    return _compat.like((x, y, key), (*batch, 2, len(moduli) - 1, x.shape[-1]), np.uint64, len(batch))
+    batch = batch_shape(name, (x, 3), (y, 3), *key_operands(name, key))
+    return _compat.like((x, y, *operands), (*batch, 2, len(moduli) - 1, x.shape[-1]), np.uint64, len(batch))
 
 
 _multiply_ciphertexts = define_primitive(
