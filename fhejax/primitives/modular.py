@@ -133,7 +133,8 @@ def _abstract_scalar(a, scalar, *, moduli):
     return _compat.like((a, scalar), (*batch, *a.shape[-2:]), np.uint64, len(batch))
 
 
-def _define(name, function, handler_from=0):
+def _define(name, function, handler_from: int | None = 0):
+    """With a handler for results of so many bytes, or with none."""
     return define_primitive(
         name,
         abstract=_abstract(name),
