@@ -46,9 +46,11 @@ def _sets(rows: dict[str, Any]) -> list[str]:
 
 
 def of_figures(report: dict[str, Any], markdown: bool) -> str:
-    """The table of targets: each figure beside its goal, and whether it is met."""
+    """The table of targets: each figure beside its goal, and whether it is met; as Markdown only what has a goal."""
     cells = [["figure", "medians", "least times", "goal", "met"]]
     for figure in report["figures"]:
+        if markdown and figure["goal"] is None:
+            continue
         numbers = [f"{_short(figure[part])}{figure['unit']}" for part in ("median", "least")]
         judged = {True: "yes", False: "no", None: ""}[figure["met"]]
         cells.append([figure["what"], *numbers, _goal(figure), judged])

@@ -37,7 +37,7 @@ def main() -> None:
     """Runs the measures, prints the table, and writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=pathlib.Path, help="where to write the figures with their times")
-    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument("--markdown", action="store_true", help="print the judged rows as Markdown")
     parser.add_argument("--only", nargs="+", choices=_MEASURES, default=list(_MEASURES))
     parser.add_argument("--quick", action="store_true", help="small rings and few runs: says only that everything runs")
     options = parser.parse_args()
