@@ -73,7 +73,7 @@ int64_t Repeat(uint64_t q, int companion_bits, bool inverse, int64_t passes) {
 extern "C" __attribute__((visibility("default"))) int64_t Butterflies(uint64_t q, int inverse, int64_t passes) {
   using namespace fhejax;
 #if defined(__AVX512IFMA__)
-  if (q < kRoomy) return Repeat<Roomy>(q, 52, inverse, passes);
+  if (q < (inverse ? kRoomyInverse : kRoomyForward)) return Repeat<Roomy>(q, 52, inverse, passes);
   if (q < kNarrow) return Repeat<Narrow>(q, 52, inverse, passes);
 #endif
 #if defined(__AVX512F__)

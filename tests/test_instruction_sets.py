@@ -26,7 +26,7 @@ from fhejax.primitives.ntt import inverse_ntt, ntt
 
 EXTENSION = native.cpu_extension()
 SETS = EXTENSION.instruction_sets() if EXTENSION else ()
-# The ranges of each kind of kernel end at 2^45, 2^50 and 2^61.
+# The ranges of each kind of kernel end at 2^45, 2^46, 2^50 and 2^61.
 BITS = (20, 30, 45, 46, 50, 51, 61)
 
 

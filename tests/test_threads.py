@@ -20,41 +20,53 @@ import fhejax as fhe
 seeds = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
 params = fhe.Parameters.for_depth(2, log_degree=10, security=None)
 secret = fhe.secret_key(seeds[0], params)
-keys = fhe.evaluation_keys(seeds[1], secret, rotations=(1,), seeded=SEEDED)
+keys = fhe.evaluation_keys(seeds[1], secret, rotations=(1, 2), seeded=SEEDED)
+public = fhe.public_key(seeds[3], secret)
 values = np.linspace(-1, 1, 64 * params.slots).reshape(64, -1)
 xs = fhe.encrypt(seeds[2], secret, values)
 apart = [jax.tree.map(lambda data: data[i], xs) for i in range(64)]
+held = (keys, secret, public)
+
+def one(held, x):
+    keys, secret, public = held
+    return jax.tree.leaves(OPERATION)
 
 @jax.jit
-def independent(keys, xs):
-    return [fhe.OPERATION for x in xs]
+def independent(held, xs):
+    return [one(held, x) for x in xs]
 
-expected = [np.asarray(x.data) for x in independent(keys, apart)]
+expected = jax.tree.map(np.asarray, independent(held, apart))
 
 def run(_):
-    got = [np.asarray(x.data) for x in independent(keys, apart)]
-    return all(map(np.array_equal, got, expected))
+    got = jax.tree.map(np.asarray, independent(held, apart))
+    return jax.tree.all(jax.tree.map(np.array_equal, got, expected))
 
 assert all(run(i) for i in range(10))
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     assert all(pool.map(run, range(32)))
-whole = jax.jit(lambda keys, x: fhe.OPERATION)(keys, xs)
-assert np.array_equal(whole.data, np.stack(expected))
+if BATCHED:
+    for whole, parts in zip(jax.jit(one)(held, xs), zip(*expected)):
+        assert np.array_equal(whole, np.stack(parts))
 print("finished")
 """
 
 
 @pytest.mark.parametrize(
-    ("operation", "seeded"),
+    ("operation", "seeded", "batched"),
     [
-        ("rotate(x, 1, keys)", False),
-        ("square(x, keys)", False),
-        ("rescale(x * x)", False),
-        ("rotate(fhe.square(x, keys), 1, keys)", True),
+        ("fhe.rotate(x, 1, keys)", False, True),
+        ("fhe.rotate_many(x, (1, 2), keys)", False, True),
+        ("fhe.square(x, keys)", False, True),
+        ("fhe.relinearize(x * x, keys)", False, True),
+        ("fhe.rescale(x * x)", False, True),
+        ("fhe.rotate(fhe.square(x, keys), 1, keys)", True, True),
+        ("fhe.encode(fhe.decrypt(secret, x), params)", False, True),
+        # A batch has randomness of its own for each entry.
+        ("fhe.encrypt(seeds[0], public, fhe.encode(fhe.decrypt(secret, x), params))", False, False),
     ],
 )
-def test_sixty_four_independent_calls_finish(operation, seeded):
-    code = STRESS.replace("OPERATION", operation).replace("SEEDED", str(seeded))
+def test_sixty_four_independent_calls_finish(operation, seeded, batched):
+    code = STRESS.replace("OPERATION", operation).replace("SEEDED", str(seeded)).replace("BATCHED", str(batched))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert done.stdout == "finished\n", done.stderr
 

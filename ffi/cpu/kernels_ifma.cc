@@ -12,7 +12,7 @@ namespace fhejax {
 namespace {
 
 constexpr uint64_t kNarrow = uint64_t{1} << 50;
-constexpr uint64_t kRoomy = uint64_t{1} << 45;
+constexpr uint64_t kRoomyForward = uint64_t{1} << 46, kRoomyInverse = uint64_t{1} << 45;
 constexpr uint64_t kMask = (uint64_t{1} << 52) - 1;
 
 struct Constants {
@@ -78,8 +78,9 @@ struct Narrow {
   }
 };
 
-// Primes below 2^45: 128q fits into 52 bits, so that no forward stage reduces at all (18 stages add 2q each), and no seven
-// backward ones. What a butterfly takes and gives is known modulo 2^52 only.
+// Primes with room for sums: forward below 2^46, as 64q fits into 52 bits and each of 18 stages adds 2q, so that none
+// reduces; backward below 2^45, as 128q does and seven stages of sums go without. What a butterfly takes and gives is
+// known modulo 2^52 only.
 struct Roomy {
   using Factors = fhejax::Factors;
   static constexpr int kPassStages = 3;
@@ -146,7 +147,7 @@ void InverseWith(const uint64_t* const* from, uint64_t* const* to, int64_t rows,
 
 void ForwardNtt52(const uint64_t* const* from, uint64_t* const* to, int64_t rows, const NttTable& table) {
   if (!table.narrow) return ForwardNtt64(from, to, rows, table);
-  return (table.modulus.value < kRoomy ? ForwardWith<Roomy> : ForwardWith<Narrow>)(from, to, rows, table);
+  return (table.modulus.value < kRoomyForward ? ForwardWith<Roomy> : ForwardWith<Narrow>)(from, to, rows, table);
 }
 
 template <typename A>
@@ -161,17 +162,17 @@ void TailWith(uint64_t* const* rows, int64_t count, int64_t part, const NttTable
 
 void ForwardHead52(uint64_t* const* rows, int64_t count, const NttTable& table) {
   if (!table.narrow) return ForwardHead64(rows, count, table);
-  (table.modulus.value < kRoomy ? HeadWith<Roomy> : HeadWith<Narrow>)(rows, count, table);
+  (table.modulus.value < kRoomyForward ? HeadWith<Roomy> : HeadWith<Narrow>)(rows, count, table);
 }
 
 void ForwardTail52(uint64_t* const* rows, int64_t count, int64_t part, const NttTable& table, const Ahead& ahead) {
   if (!table.narrow) return ForwardTail64(rows, count, part, table, ahead);
-  (table.modulus.value < kRoomy ? TailWith<Roomy> : TailWith<Narrow>)(rows, count, part, table, ahead);
+  (table.modulus.value < kRoomyForward ? TailWith<Roomy> : TailWith<Narrow>)(rows, count, part, table, ahead);
 }
 
 void InverseNtt52(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {
   if (!table.narrow) return InverseNtt64(from, to, rows, scale, table);
-  return (table.modulus.value < kRoomy ? InverseWith<Roomy> : InverseWith<Narrow>)(from, to, rows, scale, table);
+  return (table.modulus.value < kRoomyInverse ? InverseWith<Roomy> : InverseWith<Narrow>)(from, to, rows, scale, table);
 }
 
 void SubtractMultiplyRow52(const uint64_t* a, const uint64_t* b, Factor w, uint64_t* out, int64_t n,
