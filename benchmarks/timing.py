@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-# A short subject has the caches to itself for this long, however much the others move.
-_TURN_SECONDS = 0.002
+# A subject has the caches to itself for this long, after a run that fills them: a program runs the same operations over
+# and over, not between another library's.
+_TURN_SECONDS = 0.01
 
 
 class Timing(NamedTuple):
@@ -35,7 +36,7 @@ def take_turns(subjects: Mapping[str, Callable[[], Any]], rounds: int = 7, secon
     Args:
       subjects: functions without arguments that return when their work is done. One that returns a `Turn` has been
         timed where it ran (workers.py).
-      rounds: turns of each subject, at least; each is one run, or as many as fit into 2 ms.
+      rounds: turns of each subject, at least; each is one run that is not timed, and then as many as fit into 10 ms.
       seconds: goes on for so long in all.
     """
     for function in subjects.values():  # compiles, allocates, fills caches
@@ -53,13 +54,14 @@ def take_turns(subjects: Mapping[str, Callable[[], Any]], rounds: int = 7, secon
 def turn(function: Callable[[], Any]) -> Turn:
     """One turn of a subject."""
     runs: list[float] = []
+    result = function()
+    if isinstance(result, Turn):
+        return result
     cpu, end = time.process_time(), time.perf_counter() + _TURN_SECONDS
     while not runs or time.perf_counter() < end:
         start = time.perf_counter()
-        result = function()
+        function()
         runs.append(time.perf_counter() - start)
-        if isinstance(result, Turn):
-            return result
     return Turn(runs, (time.process_time() - cpu) / len(runs))
 
 

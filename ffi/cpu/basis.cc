@@ -42,7 +42,9 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
   const BasisTable& table = BasisTableFor({source.begin(), source.end()}, moduli);
   const Scratch y(batch * terms * n);
   const auto in = [&](int64_t limb, int64_t entry) { return x.typed_data() + (entry * terms + limb) * n; };
-  const auto row = [&](int64_t entry, int64_t limb) { return out->typed_data() + (entry * (terms + added) + limb) * n; };
+  const auto row = [&](int64_t entry, int64_t limb) {
+    return out->typed_data() + (entry * (terms + added) + limb) * n;
+  };
   ToCoefficients(
       pool, n, terms, batch, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; }, in,
       [&](int64_t limb, int64_t entry) { return y.get() + (entry * terms + limb) * n; });

@@ -70,7 +70,8 @@ void ConvertBlocks(ffi::ThreadPool& pool, int64_t n, const std::vector<Conversio
     std::vector<ConversionTarget> targets;
     for (int64_t target = first; target < last; ++target)
       if (uint64_t* const row = to(index, target))
-        targets.push_back({table.factors[target].data(), table.last[target], &ModulusFor(moduli[target]), row + offset});
+        targets.push_back(
+            {table.factors[target].data(), table.last[target], &ModulusFor(moduli[target]), row + offset});
     ActiveKernels().combine(y.data(), v, terms, targets.data(), static_cast<int64_t>(targets.size()), block,
                             table.narrow);
   });

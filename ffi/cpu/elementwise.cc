@@ -27,11 +27,11 @@ ffi::Error Rows(ffi::ThreadPool& pool, const std::array<Input, kOperands>& opera
     if (entries[k].empty() && batch.count()) return ffi::Error::InvalidArgument("fhejax: batch axes do not broadcast");
   }
   ParallelFor(pool, batch.count() * limbs, [&](int64_t task) {
-    const int64_t entry = task / limbs, limb = task % limbs;
+    const int64_t limb = task / batch.count(), entry = task % batch.count();  // what broadcasts stays in the cache
     std::array<const uint64_t*, kOperands> rows;
     for (size_t k = 0; k < kOperands; ++k)
       rows[k] = operands[k].typed_data() + (entries[k][entry] * limbs + limb) * n;
-    row(rows, out->typed_data() + task * n, n, ModulusFor(moduli.begin()[limb]));
+    row(rows, out->typed_data() + (entry * limbs + limb) * n, n, ModulusFor(moduli.begin()[limb]));
   });
   return ffi::Error::Success();
 }

@@ -22,7 +22,7 @@ struct ConversionTarget {
   uint64_t* out;
 };
 
-// A transform's parts: so many coefficients that rows, twiddles and a key's rows of one part fit into the cache together.
+// A transform's parts: so many coefficients that rows, twiddles and a key's rows of one part fit into the cache.
 constexpr int64_t kPart = 1 << 11;
 inline int64_t PartOf(int64_t n) { return n <= 2 * kPart ? n : __builtin_ctzll(n) % 2 ? kPart : 2 * kPart; }
 

@@ -18,7 +18,9 @@ void ForwardNtt4(const uint64_t* const* from, uint64_t* const* to, int64_t rows,
   transform(from, to, rows, table);
 }
 
-void ForwardHead4(uint64_t* const* rows, int64_t count, const NttTable& table) { ForwardNtt4(rows, rows, count, table); }
+void ForwardHead4(uint64_t* const* rows, int64_t count, const NttTable& table) {
+  ForwardNtt4(rows, rows, count, table);
+}
 
 void InverseNtt4(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {
   const auto transform = table.degree < kLeastRow    ? InverseNtt

@@ -45,7 +45,9 @@ void ForwardNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, 
 }
 
 // Everything is in the head.
-inline void ForwardHead(uint64_t* const* rows, int64_t count, const NttTable& table) { ForwardNtt(rows, rows, count, table); }
+inline void ForwardHead(uint64_t* const* rows, int64_t count, const NttTable& table) {
+  ForwardNtt(rows, rows, count, table);
+}
 inline void ForwardTail(uint64_t* const*, int64_t, int64_t, const NttTable&, const Ahead&) {}
 
 void InverseNtt(const uint64_t* const* from, uint64_t* const* to, int64_t rows, Factor scale, const NttTable& table) {

@@ -267,7 +267,8 @@ void InnerProductRow52(const uint64_t* const* a, const uint64_t* const* b, int64
     Unroll<kColumns>(FHEJAX_EACH(k) { sums[k] = {Zero(), Zero()}; });
     for (int64_t t = 0; t < terms; ++t) {
       const uint64_t *const x = a[t] + i, *const y = b[t] + i;
-      if (t && t % (kSumTerms - 1) == 0) Unroll<kColumns>(FHEJAX_EACH(k) { sums[k] = {ReduceSum(sums[k], r), Zero()}; });
+      if (t && t % (kSumTerms - 1) == 0)
+        Unroll<kColumns>(FHEJAX_EACH(k) { sums[k] = {ReduceSum(sums[k], r), Zero()}; });
       Unroll<kColumns>(FHEJAX_EACH(k) { Prefetch(y + k * kLanes + kAhead); });
       Unroll<kColumns>(FHEJAX_EACH(k) { AddProduct(sums[k], Load(x + k * kLanes), Load(y + k * kLanes)); });
     }
@@ -301,7 +302,9 @@ FHEJAX_FORCE_INLINE void CombineColumns(const uint64_t* const* y, const uint64_t
     Vector value[kColumns];
     Unroll<kColumns>(FHEJAX_EACH(i) { value[i] = Load(y[t] + first + i * kLanes); });
     if constexpr (kNarrowSource) {
-      Unroll<kSums>(FHEJAX_EACH(i) { AddProduct(sums[i], value[i % kColumns], Set(targets[i / kColumns].factors[t])); });
+      Unroll<kSums>(FHEJAX_EACH(i) {
+        AddProduct(sums[i], value[i % kColumns], Set(targets[i / kColumns].factors[t]));
+      });
     } else {
       Unroll<kSums>(FHEJAX_EACH(i) {
         const Vector x = value[i % kColumns];

@@ -239,7 +239,7 @@ void MultiplyByKey(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits
   }
 }
 
-// Memory of a key switch that ends with a division: dropped limbs of the product, and what is subtracted from kept ones.
+// Memory of a key switch that ends with a division: dropped limbs of the product, and what kept ones are lessened by.
 struct Division {
   int64_t kept, group;
   uint64_t *dropped, *lifts;
@@ -247,7 +247,9 @@ struct Division {
   uint64_t* Dropped(const Plan& plan, int64_t i, int64_t limb) const {
     return dropped + (i * (plan.extended_limbs() - kept) + limb - kept) * plan.n;
   }
-  uint64_t* Lift(const Plan& plan, int64_t i, int64_t limb) const { return lifts + (i * group + limb % group) * plan.n; }
+  uint64_t* Lift(const Plan& plan, int64_t i, int64_t limb) const {
+    return lifts + (i * group + limb % group) * plan.n;
+  }
 };
 
 // The key switch with its division by the product of the extended limbs kept, kept + 1, ..: their part of the product
@@ -262,7 +264,9 @@ void SwitchAndDivide(ffi::ThreadPool& pool, const Plan& plan, const Digits& digi
   const auto middle = plan.extended.begin() + kept;
   const BasisTable& table = BasisTableFor({middle, plan.extended.end()}, {plan.extended.begin(), middle});
   MultiplyByKey(pool, plan, digits, raise, kept, extended, keys, own, extra,
-                [&](int64_t entry, int64_t half, int64_t limb) { return division.Dropped(plan, 2 * entry + half, limb); });
+                [&](int64_t entry, int64_t half, int64_t limb) {
+                  return division.Dropped(plan, 2 * entry + half, limb);
+                });
   const auto row = [&](int64_t limb, int64_t i) { return division.Dropped(plan, i, kept + limb); };
   ToCoefficients(
       pool, n, extended - kept, polys, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; }, row, row);
@@ -279,7 +283,8 @@ void SwitchAndDivide(ffi::ThreadPool& pool, const Plan& plan, const Digits& digi
       const int64_t limb = begin + task, block = kWholeRows ? n : std::min(n, 2 * kBlock);
       auto rows = raise ? RaisedRows(plan, digits, limb) : std::vector<uint64_t*>();
       for (int64_t i = 0; i < polys; ++i) rows.push_back(division.Lift(plan, i, limb));
-      uint64_t *const room = TaskScratch(RoomWords(plan) + 2 * digits.entries * block), *const u = room + RoomWords(plan);
+      uint64_t* const room = TaskScratch(RoomWords(plan) + 2 * digits.entries * block);
+      uint64_t* const u = room + RoomWords(plan);
       const auto finish_block = [&](Block at) {
         uint64_t* const product[] = {u + 2 * at.entry * block, u + (2 * at.entry + 1) * block};
         uint64_t* const lift[] = {division.Lift(plan, 2 * at.entry, limb) + at.offset,

@@ -272,11 +272,17 @@ FHEJAX_FORCE_INLINE void InverseTile(const uint64_t* from, uint64_t* to, int64_t
   Unroll<kTileRegisters>(FHEJAX_EACH(k) { r[k] = Load(from + k * kLanes); });
   PrefetchTwiddles(roots, eights + kTileRegisters * kAheadTiles);
   Unroll<kPairs>(FHEJAX_EACH(k) { ToBlocksOf2(r[2 * k], r[2 * k + 1]); });
-  Unroll<kPairs>(FHEJAX_EACH(k) { a.template Inverse<-2>(r[2 * k], r[2 * k + 1], Spread<A, 8>(roots, 4 * eights + 8 * k)); });
+  Unroll<kPairs>(FHEJAX_EACH(k) {
+    a.template Inverse<-2>(r[2 * k], r[2 * k + 1], Spread<A, 8>(roots, 4 * eights + 8 * k));
+  });
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks4To2(r[2 * k], r[2 * k + 1]); });
-  Unroll<kPairs>(FHEJAX_EACH(k) { a.template Inverse<-1>(r[2 * k], r[2 * k + 1], Spread<A, 4>(roots, 2 * eights + 4 * k)); });
+  Unroll<kPairs>(FHEJAX_EACH(k) {
+    a.template Inverse<-1>(r[2 * k], r[2 * k + 1], Spread<A, 4>(roots, 2 * eights + 4 * k));
+  });
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks8To4(r[2 * k], r[2 * k + 1]); });
-  Unroll<kPairs>(FHEJAX_EACH(k) { a.template Inverse<0>(r[2 * k], r[2 * k + 1], Spread<A, 2>(roots, eights + 2 * k)); });
+  Unroll<kPairs>(FHEJAX_EACH(k) {
+    a.template Inverse<0>(r[2 * k], r[2 * k + 1], Spread<A, 2>(roots, eights + 2 * k));
+  });
   Unroll<kPairs>(FHEJAX_EACH(k) { ToBlocksOf8(r[2 * k], r[2 * k + 1]); });
   InverseStages<A, kTileStages, 1, 1, 0>(r, TwiddlesInMemory<A>{roots, blocks + index}, a);
   LeaveInverse<A, kTileStages, 1, 1>(r, a);
