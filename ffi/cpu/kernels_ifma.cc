@@ -233,10 +233,16 @@ FHEJAX_FORCE_INLINE Vector ReduceSum(const Sum& sum, const Reduction& r) {
   return ReduceBy(ReduceBy(total, r.c.twice), r.c.q);
 }
 
+// Keys and ciphertexts come from memory row by row, in more streams and across more pages than the processor follows by
+// itself: so many words ahead they are asked for.
+constexpr int64_t kAhead = 256;
+
 void MultiplyRow52(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q) {
   if (q.value >= kNarrow || n % kLanes) return Multiply64(a, b, out, n, q);
   const Reduction r = MakeReduction(q);
   for (int64_t i = 0; i < n; i += kLanes) {
+    Prefetch(a + i + kAhead);
+    Prefetch(b + i + kAhead);
     Sum sum{Zero(), Zero()};
     AddProduct(sum, Load(a + i), Load(b + i));
     Store(out + i, ReduceSum(sum, r));
@@ -253,9 +259,6 @@ void MultiplyAddRow52(const uint64_t* a, const uint64_t* b, const uint64_t* c, u
     Store(out + i, ReduceSum(sum, r));
   }
 }
-
-// A key comes from memory row by row, in more streams and across more pages than the processor follows by itself.
-constexpr int64_t kAhead = 256;
 
 void InnerProductRow52(const uint64_t* const* a, const uint64_t* const* b, int64_t terms, uint64_t* out, int64_t n,
                        const Modulus& q) {
