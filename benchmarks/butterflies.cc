@@ -1,7 +1,7 @@
 // The butterflies of the kernels' own transforms and nothing else: passes over a buffer that stays in the first-level
 // cache. What a transform takes beyond these is memory, shuffles and the last reduction.
 //
-// machine.py compiles this once for each instruction set, with that set's flags, when a benchmark runs.
+// butterflies.py compiles this once for each instruction set, with that set's flags, when a benchmark runs.
 
 #if defined(__AVX512IFMA__)
 #include "cpu/kernels_ifma.cc"

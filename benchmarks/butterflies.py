@@ -21,8 +21,8 @@ _COMMON = "-std=c++17 -O3 -ffp-contract=off -w -shared -fPIC -DFHEJAX_X86=1"
 _PRUNED = "-fvisibility=hidden -ffunction-sections -fdata-sections -Wl,--gc-sections -Wl,-z,defs"
 _PASSES = 100  # some 20 to 100 microseconds
 
-# The kernels' arithmetics differ by the size of the prime: below 2^45 (forward 2^46), below 2^50, and larger.
-SIZES = (45, 50, 61)
+# The kernels' arithmetics differ by the size of the prime: below 2^45, forward also below 2^46, below 2^50, and larger.
+SIZES = (45, 46, 50, 61)
 
 
 def size_of(modulus: int) -> int:

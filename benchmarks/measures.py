@@ -171,6 +171,24 @@ def hoisting(size: Size) -> list[Figure]:
     return figures
 
 
+def seeded_keys(size: Size) -> list[Figure]:
+    """A product with seeded keys, in units of one with full keys: of one ciphertext, and of four under `vmap`."""
+    figures = []
+    for _, params in size.rings(((14, 8), (15, 16)), (49,)):
+        given = operations.operands(params, ())
+        seeded = fhe.evaluation_keys(given["seed"], given["secret"], seeded=True)
+        four = fhe.encrypt(given["seed"], given["secret"], np.stack([given["values"]] * 4))
+        for words, x in {"multiply": given["x"], "multiply of 4 under vmap": four}.items():
+            square = jax.jit(lambda keys, x: fhe.multiply(x, x, keys))
+            subjects = {
+                "full": operations.ready(square, given["keys"], x),
+                "seeded": operations.ready(square, seeded, x),
+            }
+            what = f"{words}, {_where(params)}: seeded keys / full ones"
+            figures.append(_ratio(what, subjects, "seeded", "full", None, size.seconds))
+    return figures
+
+
 def coding(size: Size) -> list[Figure]:
     """Encoding with encryption, and decryption with decoding, beside the faster peer's."""
     params = size.ring(15, 16, 49)
@@ -270,7 +288,7 @@ def _beside(theirs, ours, operation: str, where: str, goal: float, seconds: floa
     ]
 
 
-def _ratio(what: str, subjects, numerator: str, denominator: str, goal: float, seconds: float) -> Figure:
+def _ratio(what: str, subjects, numerator: str, denominator: str, goal: float | None, seconds: float) -> Figure:
     times = take_turns(subjects, seconds=2 * seconds)
     return _figure(what, times, lambda t: t[numerator] / t[denominator], goal)
 

@@ -27,6 +27,7 @@ _MEASURES: dict[str, tuple[Callable, bool]] = {
     "batch": (measures.batch, True),
     "streaming": (measures.streaming, True),
     "hoisting": (measures.hoisting, True),
+    "seeded_keys": (measures.seeded_keys, True),
     "coding": (measures.coding, True),
     "peak_memory": (measures.peak_memory, True),
 }

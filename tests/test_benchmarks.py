@@ -20,6 +20,7 @@ OPERATIONS = {
 TARGETS = {
     *("transforms", "against_peers", "against_transforms", "two_threads", "batch", "streaming", "hoisting", "coding"),
     "peak_memory",
+    "seeded_keys",
 }
 
 

@@ -25,7 +25,7 @@ ffi::Error ConvertBasisHandler(ffi::ThreadPool pool, Input x, Output out, Moduli
   });
   std::vector<Conversion> conversions(batch);
   for (int64_t i = 0; i < batch; ++i) conversions[i] = {&table, y.get() + i * terms * n};
-  ConvertBlocks(pool, n, conversions, moduli, 0, targets,
+  ConvertBlocks(pool, n, conversions, 0, targets,
                 [&](int64_t entry, int64_t limb) { return out->typed_data() + (entry * targets + limb) * n; });
   return ffi::Error::Success();
 }
@@ -53,7 +53,7 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
   ParallelFor(pool, batch * terms, [&](int64_t task) {
     std::copy_n(in(task % terms, task / terms), n, row(task / terms, task % terms));
   });
-  ConvertBlocks(pool, n, conversions, moduli, 0, added,
+  ConvertBlocks(pool, n, conversions, 0, added,
                 [&](int64_t entry, int64_t limb) { return row(entry, terms + limb); });
   ParallelFor(pool, added, [&](int64_t limb) {
     std::vector<uint64_t*> rows(batch);
@@ -63,7 +63,8 @@ ffi::Error ModRaiseHandler(ffi::ThreadPool pool, Input x, Output out, Moduli sou
   return ffi::Error::Success();
 }
 
-// x: u64[*batch, kept + dropped limbs, N] -> u64[*batch, kept limbs, N], both in NTT form.
+// x: u64[*batch, kept + dropped limbs, N] -> u64[*batch, kept limbs, N], both in NTT form: the quotient by the product
+// of the dropped moduli, rounded to nearest.
 ffi::Error ModDownHandler(ffi::ThreadPool pool, Input x, Output out, Moduli keep, Moduli drop) {
   const Dimensions shape = ShapeOf(x);
   const auto kept = static_cast<int64_t>(keep.size()), dropped = static_cast<int64_t>(drop.size());
@@ -72,15 +73,30 @@ ffi::Error ModDownHandler(ffi::ThreadPool pool, Input x, Output out, Moduli keep
     return ffi::Error::InvalidArgument("fhejax_mod_down: the limb axis does not match the moduli");
   PrepareResult(out);
   const int64_t n = shape.back(), polys = Product(shape, 0, shape.size() - 2);
-  const Scratch coefficients(polys * dropped * n);
+  const BasisTable& table = BasisTableFor({drop.begin(), drop.end()}, {keep.begin(), keep.end()});
+  const Scratch y(polys * dropped * n);
   const auto in = [&](int64_t poly, int64_t limb) { return x.typed_data() + (poly * limbs + limb) * n; };
-  ModDownRows(
-      pool, n, polys, {keep.begin(), keep.end()}, {drop.begin(), drop.end()}, in,
-      [&](int64_t poly) { return coefficients.get() + poly * dropped * n; },
-      [&](int64_t poly, int64_t limb) { return out->typed_data() + (poly * kept + limb) * n; },
-      [&](int64_t poly, int64_t limb, uint64_t* row, Factor w) {
-        ActiveKernels().subtract_multiply(in(poly, limb), row, w, row, n, ModulusFor(keep.begin()[limb]));
-      });
+  const auto row = [&](int64_t poly, int64_t limb) { return out->typed_data() + (poly * kept + limb) * n; };
+  ToCoefficients(
+      pool, n, dropped, polys, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; },
+      [&](int64_t limb, int64_t poly) { return in(poly, kept + limb); },
+      [&](int64_t limb, int64_t poly) { return y.get() + (poly * dropped + limb) * n; });
+  std::vector<Conversion> conversions(polys);
+  for (int64_t i = 0; i < polys; ++i) conversions[i] = {&table, y.get() + i * dropped * n};
+  const int64_t group = GroupSize(pool, kept, polys, n);
+  for (int64_t first = 0; first < kept; first += group) {
+    const int64_t last = std::min(kept, first + group);
+    ConvertBlocks(pool, n, conversions, first, last, row);
+    ParallelFor(pool, last - first, [&](int64_t task) {
+      const int64_t limb = first + task;
+      std::vector<uint64_t*> rows(polys);
+      for (int64_t i = 0; i < polys; ++i) rows[i] = row(i, limb);
+      ActiveKernels().forward_ntt(rows.data(), rows.data(), polys, NttTableFor(n, keep.begin()[limb]));
+      for (int64_t i = 0; i < polys; ++i)
+        ActiveKernels().subtract_multiply(in(i, limb), rows[i], table.inverse_product[limb], rows[i], n,
+                                          *table.target[limb]);
+    });
+  }
   return ffi::Error::Success();
 }
 

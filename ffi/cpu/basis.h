@@ -56,8 +56,8 @@ struct Conversion {
 // The coefficients of each of `conversions` modulo the targets first .. last - 1 of its table: into the row
 // to(conversion, target), nowhere where that is null.
 template <typename To>
-void ConvertBlocks(ffi::ThreadPool& pool, int64_t n, const std::vector<Conversion>& conversions,
-                   const std::vector<uint64_t>& moduli, int64_t first, int64_t last, const To& to) {
+void ConvertBlocks(ffi::ThreadPool& pool, int64_t n, const std::vector<Conversion>& conversions, int64_t first,
+                   int64_t last, const To& to) {
   const int64_t block = std::min(n, kBlock), blocks = n / block;
   ParallelFor(pool, static_cast<int64_t>(conversions.size()) * blocks, [&](int64_t task) {
     const int64_t index = task / blocks, offset = task % blocks * block;
@@ -70,8 +70,7 @@ void ConvertBlocks(ffi::ThreadPool& pool, int64_t n, const std::vector<Conversio
     std::vector<ConversionTarget> targets;
     for (int64_t target = first; target < last; ++target)
       if (uint64_t* const row = to(index, target))
-        targets.push_back(
-            {table.factors[target].data(), table.last[target], &ModulusFor(moduli[target]), row + offset});
+        targets.push_back({table.factors[target].data(), table.last[target], table.target[target], row + offset});
     ActiveKernels().combine(y.data(), v, terms, targets.data(), static_cast<int64_t>(targets.size()), block,
                             table.narrow);
   });
@@ -84,36 +83,6 @@ inline int64_t GroupSize(ffi::ThreadPool& pool, int64_t limbs, int64_t rows, int
   const int64_t threads = pool.num_threads(), most = std::max(kGroupWords / (rows * n), threads);
   const int64_t groups = (limbs + most - 1) / most, size = (limbs + groups - 1) / groups;
   return std::min(limbs, (size + threads - 1) / threads * threads);
-}
-
-// Divides by the product of the dropped moduli and rounds to nearest, in NTT form.
-//
-// The limb of polynomial i < polys is the row x(i, limb), kept limbs first. y(i) has room for `dropped` rows and may be
-// where the dropped rows are. lift(i, kept limb) is a row for what is subtracted, and
-// finish(i, kept limb, lift, w) makes (x - lift) w of it.
-template <typename X, typename Y, typename Lift, typename Finish>
-void ModDownRows(ffi::ThreadPool& pool, int64_t n, int64_t polys, const std::vector<uint64_t>& keep,
-                 const std::vector<uint64_t>& drop, const X& x, const Y& y, const Lift& lift, const Finish& finish) {
-  const BasisTable& table = BasisTableFor(drop, keep);
-  const auto kept = static_cast<int64_t>(keep.size()), dropped = static_cast<int64_t>(drop.size());
-  ToCoefficients(
-      pool, n, dropped, polys, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; },
-      [&](int64_t limb, int64_t i) { return x(i, kept + limb); },
-      [&](int64_t limb, int64_t i) { return y(i) + limb * n; });
-  std::vector<Conversion> conversions(polys);
-  for (int64_t i = 0; i < polys; ++i) conversions[i] = {&table, y(i)};
-  const int64_t group = GroupSize(pool, kept, polys, n);
-  for (int64_t first = 0; first < kept; first += group) {
-    const int64_t last = std::min(kept, first + group);
-    ConvertBlocks(pool, n, conversions, keep, first, last, lift);
-    ParallelFor(pool, last - first, [&](int64_t task) {
-      const int64_t limb = first + task;
-      std::vector<uint64_t*> rows(polys);
-      for (int64_t i = 0; i < polys; ++i) rows[i] = lift(i, limb);
-      ActiveKernels().forward_ntt(rows.data(), rows.data(), polys, NttTableFor(n, keep[limb]));
-      for (int64_t i = 0; i < polys; ++i) finish(i, limb, rows[i], table.inverse_product[limb]);
-    });
-  }
 }
 
 }  // namespace fhejax

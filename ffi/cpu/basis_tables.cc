@@ -32,6 +32,7 @@ BasisTable MakeBasisTable(const std::vector<uint64_t>& source, const std::vector
     std::vector<uint64_t> factors;
     for (size_t i = 0; i < source.size(); ++i) factors.push_back(ProductExcept(source, i, d));
     const uint64_t product = ProductExcept(source, source.size(), d);
+    table.target.push_back(&ModulusFor(d));
     table.factors.push_back(std::move(factors));
     table.last.push_back(product ? d - product : 0);
     table.inverse_product.push_back(MakeFactor(product ? Inverse(product, d) : 0, d));

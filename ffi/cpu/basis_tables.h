@@ -21,6 +21,7 @@ struct SourceLimb {
 struct BasisTable {
   bool narrow;  // every source prime is below 2^50
   std::vector<SourceLimb> source;
+  std::vector<const Modulus*> target;
   std::vector<std::vector<uint64_t>> factors;  // [target][source]: C/c_i mod d
   std::vector<uint64_t> last;                  // [target]: -C mod d
   std::vector<Factor> inverse_product;         // [target]: C^-1 mod d, or 0 where d divides C

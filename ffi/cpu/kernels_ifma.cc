@@ -1,4 +1,4 @@
-// AVX-512 IFMA: 52-bit products, eight lanes, for primes below 2^50; larger primes take the plain loops.
+// AVX-512 IFMA: 52-bit products, eight lanes, for primes below 2^50; larger ones take the loops of rows_avx512.h.
 //
 // A 52-bit product is two instructions, so a lazy butterfly is three of them and six or seven additions. With
 // q < 2^50 the lazy range [0, 4q) fits into 52 bits.
@@ -41,7 +41,6 @@ FHEJAX_FORCE_INLINE Vector TimesLazy(Vector y, Factors w, const Constants& c) {
 // Primes below 2^50: [0, 4q) forward and [0, 2q) backward fit into 52 bits, and every stage reduces.
 struct Narrow {
   using Factors = fhejax::Factors;
-  static constexpr int kPassStages = 2;
   Constants c;
 
   explicit Narrow(const Modulus& q) : c(MakeConstants(q.value)) {}
@@ -83,7 +82,6 @@ struct Narrow {
 // known modulo 2^52 only.
 struct Roomy {
   using Factors = fhejax::Factors;
-  static constexpr int kPassStages = 3;
   Constants c;
   Factors one;
 

@@ -37,19 +37,12 @@ ffi::Error MakePlan(const Dimensions& x, const Dimensions& key, Moduli moduli, M
   plan.key_limbs = key[key.size() - 2];
   if (x[x.size() - 2] != plan.limbs || plan.key_digits < plan.digits || plan.key_limbs < plan.extended_limbs())
     return ffi::Error::InvalidArgument("fhejax key switch: limbs or digits do not fit");
-  plan.moduli.assign(moduli.begin(), moduli.end());
-  plan.special_moduli.assign(special.begin(), special.end());
-  plan.extended = plan.moduli;
+  plan.extended.assign(moduli.begin(), moduli.end());
   plan.extended.insert(plan.extended.end(), special.begin(), special.end());
-  for (const uint64_t q : plan.moduli) {
-    uint64_t product = 1;
-    for (const uint64_t p : plan.special_moduli) product = Multiply(product, p % q, ModulusFor(q));
-    plan.lift.push_back(MakeFactor(product, q));
-  }
+  for (const uint64_t q : plan.extended) plan.modulus.push_back(&ModulusFor(q));
   for (int64_t d = 0; d < plan.digits; ++d) {
     const int64_t last = std::min(plan.limbs, (d + 1) * digit_size);
-    plan.mod_up.push_back(&BasisTableFor(
-        {plan.moduli.begin() + d * digit_size, plan.moduli.begin() + last}, plan.extended));
+    plan.mod_up.push_back(&BasisTableFor({moduli.begin() + d * digit_size, moduli.begin() + last}, plan.extended));
   }
   return ffi::Error::Success();
 }
@@ -123,7 +116,7 @@ ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, ffi::RemainingArgs op
             ActiveKernels().subtract_multiply(
                 u[half], lift[half], w,
                 out->typed_data() + ((2 * (first + at.entry) + half) * plan.limbs + at.limb) * plan.n + at.offset,
-                at.count, ModulusFor(plan.moduli[at.limb]));
+                at.count, *plan.modulus[at.limb]);
         });
   });
 }

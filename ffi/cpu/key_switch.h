@@ -17,9 +17,9 @@ namespace fhejax {
 // What a key switch of a polynomial with moduli q_0..q_l needs to know. Extended limbs are q_0..q_l, p_0..p_(k-1).
 struct Plan {
   int64_t n, limbs, special, digit_size, digits, key_digits, key_limbs;
-  std::vector<uint64_t> moduli, special_moduli, extended;
+  std::vector<uint64_t> extended;
+  std::vector<const Modulus*> modulus;    // of each extended limb
   std::vector<const BasisTable*> mod_up;  // one a digit, to all extended limbs
-  std::vector<Factor> lift;               // P mod q_j
 
   int64_t extended_limbs() const { return limbs + special; }
   int64_t key_limb(int64_t limb) const { return limb < limbs ? limb : key_limbs - special + limb - limbs; }
@@ -61,13 +61,10 @@ ffi::Error MakePlan(const Dimensions& x, const Dimensions& key, Moduli moduli, M
 ffi::Error Prepare(const Dimensions& x, ffi::RemainingArgs operands, Moduli moduli, Moduli special, int64_t digit_size,
                    Plan& plan, Key& key);
 
-// How many entries of a batch go through a key switch together.
-inline int64_t EntriesTogether(int64_t n) { return std::clamp<int64_t>((int64_t{1} << 15) / n, 1, 8); }
-
-// Calls each(first, entries) for the entries of a batch, so many at a time.
+// Calls each(first, entries) for the entries of a batch, as many at a time as share the cache.
 template <typename Each>
 void ForEntries(int64_t batch, int64_t n, const Each& each) {
-  const int64_t together = EntriesTogether(n);
+  const int64_t together = std::clamp<int64_t>((int64_t{1} << 15) / n, 1, 8);
   for (int64_t first = 0; first < batch; first += together) each(first, std::min(together, batch - first));
 }
 
@@ -101,7 +98,7 @@ inline void Raise(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits,
   for (int64_t entry = 0; entry < digits.entries; ++entry)
     for (int64_t d = 0; d < plan.digits; ++d)
       conversions.push_back({plan.mod_up[d], digits.y + (entry * plan.limbs + d * plan.digit_size) * plan.n});
-  ConvertBlocks(pool, plan.n, conversions, plan.extended, first, last, [&](int64_t index, int64_t limb) {
+  ConvertBlocks(pool, plan.n, conversions, first, last, [&](int64_t index, int64_t limb) {
     const int64_t entry = index / plan.digits, digit = index % plan.digits;
     return plan.own(digit, limb) ? nullptr : digits.Row(plan, entry, digit, limb);
   });
@@ -195,7 +192,7 @@ void MultiplyBlock(const Plan& plan, const Digits& digits, const Block& at, KeyB
   for (int64_t half = 0; half < 2; ++half)
     ActiveKernels().inner_product(terms.a[half].data(), terms.b[half].data(),
                                   static_cast<int64_t>(terms.a[half].size()), out[half], at.count,
-                                  ModulusFor(plan.extended[at.limb]));
+                                  *plan.modulus[at.limb]);
 }
 
 inline int64_t RoomWords(const Plan& plan) { return Block::kRoom * std::min(plan.n, 2 * kBlock); }
@@ -277,7 +274,7 @@ void SwitchAndDivide(ffi::ThreadPool& pool, const Plan& plan, const Digits& digi
   for (int64_t begin = 0; begin < kept; begin += group) {
     const int64_t end = std::min(kept, begin + group);
     if (raise) Raise(pool, plan, digits, begin, end);
-    ConvertBlocks(pool, n, conversions, plan.extended, begin, end,
+    ConvertBlocks(pool, n, conversions, begin, end,
                   [&](int64_t i, int64_t limb) { return division.Lift(plan, i, limb); });
     ParallelFor(pool, end - begin, [&](int64_t task) {
       const int64_t limb = begin + task, block = kWholeRows ? n : std::min(n, 2 * kBlock);

@@ -34,6 +34,13 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
     return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: batch axes do not broadcast");
   if (plan.limbs < 2) return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: no modulus would be left");
   const int64_t n = plan.n, kept = plan.limbs - 1;
+  std::vector<Factor> lift;  // P modulo each q
+  for (int64_t limb = 0; limb < plan.limbs; ++limb) {
+    const Modulus& q = *plan.modulus[limb];
+    uint64_t product = 1;
+    for (const uint64_t p : special) product = Multiply(product, p % q.value, q);
+    lift.push_back(MakeFactor(product, q.value));
+  }
   ForEntries(batch.count(), n, [&](int64_t first, int64_t entries) {
     const SwitchMemory memory(pool, plan, entries, kept, false);
     const auto factors = [&](int64_t entry, int64_t limb, int64_t offset) -> Factors {
@@ -46,7 +53,7 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
     Decompose(pool, plan, memory.digits, [&](int64_t limb, int64_t entry) {
       uint64_t* const row = memory.digits.y + (entry * plan.limbs + limb) * n;
       const Factors f = factors(entry, limb, 0);
-      ActiveKernels().multiply(f.x1, f.y1, row, n, ModulusFor(plan.moduli[limb]));
+      ActiveKernels().multiply(f.x1, f.y1, row, n, *plan.modulus[limb]);
       return row;
     });
     // ModDown by P and the rescale are one division, by P q_l.
@@ -54,12 +61,12 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
         pool, plan, memory.digits, true, memory.division, KeyBlocks(plan, key, first),
         [&](const Block& at) {
           const Factors f = factors(at.entry, at.limb, at.offset);
-          ActiveKernels().multiply(f.x1, f.y1, at.room, at.count, ModulusFor(plan.moduli[at.limb]));
+          ActiveKernels().multiply(f.x1, f.y1, at.room, at.count, *plan.modulus[at.limb]);
           return at.room;
         },
         [&](const Block& at, Terms& terms) {
           if (at.limb < plan.limbs)
-            AddLifted(ModulusFor(plan.moduli[at.limb]), plan.lift[at.limb], factors(at.entry, at.limb, at.offset),
+            AddLifted(*plan.modulus[at.limb], lift[at.limb], factors(at.entry, at.limb, at.offset),
                       at.count, at.room + at.count, terms);
         },
         [&](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {
@@ -67,7 +74,7 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
             ActiveKernels().subtract_multiply(
                 u[half], lift[half], w,
                 out->typed_data() + ((2 * (first + at.entry) + half) * kept + at.limb) * n + at.offset, at.count,
-                ModulusFor(plan.moduli[at.limb]));
+                *plan.modulus[at.limb]);
         });
   });
   return ffi::Error::Success();

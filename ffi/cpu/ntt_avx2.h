@@ -11,14 +11,11 @@
 
 #include <immintrin.h>
 
-#include <utility>
-
 #include "cpu/kernels.h"
+#include "cpu/unroll.h"
 
 namespace fhejax {
 namespace {
-
-#define FHEJAX_FORCE_INLINE __attribute__((always_inline)) inline
 
 constexpr int64_t kLanes = 4;
 constexpr int kRegisters = 8, kPairs = kRegisters / 2;
@@ -35,18 +32,6 @@ FHEJAX_FORCE_INLINE void Store(uint64_t* x, Vector value) {
 }
 FHEJAX_FORCE_INLINE Vector Add(Vector x, Vector y) { return _mm256_add_epi64(x, y); }
 FHEJAX_FORCE_INLINE Vector Subtract(Vector x, Vector y) { return _mm256_sub_epi64(x, y); }
-
-// body(0), ..., body(kCount - 1) written out: gcc does not unroll nested loops over registers, and then keeps them in
-// memory.
-template <typename Body, int... kIndex>
-FHEJAX_FORCE_INLINE void UnrollOver(const Body& body, std::integer_sequence<int, kIndex...>) {
-  (body(std::integral_constant<int, kIndex>{}), ...);
-}
-template <int kCount, typename Body>
-FHEJAX_FORCE_INLINE void Unroll(const Body& body) {
-  UnrollOver(body, std::make_integer_sequence<int, kCount>{});
-}
-#define FHEJAX_EACH(i) [&](auto i) __attribute__((always_inline))
 
 template <typename A>
 FHEJAX_FORCE_INLINE typename A::Factors Broadcast(const Roots& roots, int64_t i, const A& a) {

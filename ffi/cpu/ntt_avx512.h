@@ -13,22 +13,18 @@
 
 #include <immintrin.h>
 
-#include <utility>
-
 #include "cpu/kernels.h"
+#include "cpu/unroll.h"
 
 namespace fhejax {
 namespace {
-
-#define FHEJAX_FORCE_INLINE __attribute__((always_inline)) inline
 
 constexpr int64_t kLanes = 8;
 constexpr int kTileStages = 4, kTileRegisters = 1 << kTileStages;  // and three stages inside registers
 constexpr int64_t kTile = kTileRegisters * kLanes;
 constexpr int64_t kLeastRow = 2 * kTile;  // what these transforms take: a tile and a pass
 constexpr int64_t kShared = 1 << 15;  // a block whose twiddles and data stay in the cache from row to row
-
-constexpr int64_t kAheadTiles = 2;
+constexpr int64_t kAheadTiles = 2;    // how far ahead of their tile twiddles are asked for
 
 using Vector = __m512i;
 
@@ -39,18 +35,6 @@ FHEJAX_FORCE_INLINE Vector Zero() { return _mm512_setzero_si512(); }
 
 // [0, 2m) -> [0, m).
 FHEJAX_FORCE_INLINE Vector ReduceBy(Vector x, Vector m) { return _mm512_min_epu64(x, _mm512_sub_epi64(x, m)); }
-
-// body(0), ..., body(kCount - 1) written out. gcc does not unroll nested loops over registers, and an index that is not
-// a constant puts the registers into memory: transforms then take twice as long.
-template <typename Body, int... kIndex>
-FHEJAX_FORCE_INLINE void UnrollOver(const Body& body, std::integer_sequence<int, kIndex...>) {
-  (body(std::integral_constant<int, kIndex>{}), ...);
-}
-template <int kCount, typename Body>
-FHEJAX_FORCE_INLINE void Unroll(const Body& body) {
-  UnrollOver(body, std::make_integer_sequence<int, kCount>{});
-}
-#define FHEJAX_EACH(i) [&](auto i) __attribute__((always_inline))
 
 template <typename A>
 FHEJAX_FORCE_INLINE typename A::Factors Broadcast(const Roots& roots, int64_t i) {
@@ -125,6 +109,16 @@ FHEJAX_FORCE_INLINE void LeaveInverse(Vector (&r)[kColumns << kStages], const A&
   });
 }
 
+// 2^kStages groups of kColumns registers, the groups `stride` words apart.
+template <int kStages, int kColumns>
+FHEJAX_FORCE_INLINE void LoadColumns(const uint64_t* x, int64_t stride, Vector (&r)[kColumns << kStages]) {
+  Unroll<(kColumns << kStages)>(FHEJAX_EACH(k) { r[k] = Load(x + k / kColumns * stride + k % kColumns * kLanes); });
+}
+template <int kStages, int kColumns>
+FHEJAX_FORCE_INLINE void StoreColumns(uint64_t* x, int64_t stride, const Vector (&r)[kColumns << kStages]) {
+  Unroll<(kColumns << kStages)>(FHEJAX_EACH(k) { Store(x + k / kColumns * stride + k % kColumns * kLanes, r[k]); });
+}
+
 // kStages stages of one block of `size` coefficients.
 template <typename A, int kStages>
 void ForwardPass(const uint64_t* from, uint64_t* to, int64_t size, int64_t blocks, int64_t index, const Roots& roots,
@@ -134,11 +128,9 @@ void ForwardPass(const uint64_t* from, uint64_t* to, int64_t size, int64_t block
   const int64_t stride = size >> kStages;
   for (int64_t i = 0; i < stride; i += kColumns * kLanes) {
     Vector r[kColumns << kStages];
-    Unroll<(kColumns << kStages)>(
-        FHEJAX_EACH(k) { r[k] = Load(from + k / kColumns * stride + i + k % kColumns * kLanes); });
+    LoadColumns<kStages, kColumns>(from + i, stride, r);
     ForwardStages<A, kStages, kColumns>(r, t, a);
-    Unroll<(kColumns << kStages)>(
-        FHEJAX_EACH(k) { Store(to + k / kColumns * stride + i + k % kColumns * kLanes, r[k]); });
+    StoreColumns<kStages, kColumns>(to + i, stride, r);
   }
 }
 
@@ -157,8 +149,7 @@ void InversePass(const uint64_t* from, uint64_t* to, int64_t size, int64_t block
   const int64_t stride = size >> kStages;
   for (int64_t i = 0; i < stride; i += kColumns * kLanes) {
     Vector r[kColumns << kStages];
-    Unroll<(kColumns << kStages)>(
-        FHEJAX_EACH(k) { r[k] = Load(from + k / kColumns * stride + i + k % kColumns * kLanes); });
+    LoadColumns<kStages, kColumns>(from + i, stride, r);
     InverseStages<A, kStages, kColumns, 0, kEnd ? 1 : 0>(r, t, a);
     if constexpr (kEnd) {
       constexpr int kHalf = kColumns << (kStages - 1);
@@ -168,8 +159,7 @@ void InversePass(const uint64_t* from, uint64_t* to, int64_t size, int64_t block
     } else {
       LeaveInverse<A, kStages, kColumns, 0>(r, a);
     }
-    Unroll<(kColumns << kStages)>(
-        FHEJAX_EACH(k) { Store(to + k / kColumns * stride + i + k % kColumns * kLanes, r[k]); });
+    StoreColumns<kStages, kColumns>(to + i, stride, r);
   }
 }
 

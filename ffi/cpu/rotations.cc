@@ -64,7 +64,7 @@ ffi::Error HoistedRotationsHandler(ffi::ThreadPool pool, Input c, ffi::Remaining
           [&](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {
             const uint64_t* const c0 = ciphertext(at.entry) + at.limb * n;
             uint64_t* const out = rotation.out->typed_data() + (first + at.entry) * words + at.limb * n;
-            const Modulus& q = ModulusFor(plan.moduli[at.limb]);
+            const Modulus& q = *plan.modulus[at.limb];
             const uint32_t* const source = rotation.source->data();
             ActiveKernels().subtract_multiply_permute(u[0], lift[0], w, c0, source, out, n, q);
             ActiveKernels().subtract_multiply_permute(u[1], lift[1], w, nullptr, source, out + plan.limbs * n, n, q);

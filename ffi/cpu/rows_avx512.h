@@ -59,7 +59,6 @@ FHEJAX_FORCE_INLINE Vector TimesLazy64(Vector y, const Factors64& w, const Const
 // The arithmetic of transforms (ntt_avx512.h): [0, 8q) forward, [0, 4q) backward.
 struct Arithmetic64 {
   using Factors = Factors64;
-  static constexpr int kPassStages = 2;
   Constants64 c;
 
   explicit Arithmetic64(const Modulus& q) : c(q) {}

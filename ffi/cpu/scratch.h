@@ -1,5 +1,5 @@
-// Memory of a handler's own, not initialised: kept from call to call, on huge pages where the system has them. Fresh
-// memory costs a page fault for every 4 KiB, which for a key switch is as much as a third of its arithmetic.
+// Memory of a handler's own, not initialised: kept from call to call, on huge pages where the system has them, because
+// fresh memory costs a page fault for every 4 KiB.
 #pragma once
 
 #include <sys/mman.h>

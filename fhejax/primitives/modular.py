@@ -150,7 +150,7 @@ def _multiply_add_mod(a, b, c, q, mu, shift):
 
 
 # XLA's own loops for sums are as fast as memory, and it fuses them with what is around them. But it has a large result
-# faulted in page by page, which takes ten times as long as the sum; a handler asks for huge pages.
+# faulted in page by page, which takes longer than the sum; a handler asks for huge pages.
 _LARGE = 8 << 20
 
 _add = _define("add", lambda a, b, q, mu, shift: add_mod(a, b, q), _LARGE)
