@@ -174,6 +174,15 @@ def test_large_sums(instruction_set):
     np.testing.assert_array_equal(modular.subtract(a, b, moduli), (x + q - y) % q)
 
 
+def test_large_products(instruction_set):
+    """Above 16 MiB products are written past the caches."""
+    n = 1 << 17
+    moduli = extreme_chain(n, (30, 40, 45, 46, 50, 51, 60, 61))
+    a, b = (random_residues(seed, moduli, n, batch=(3,)) for seed in (1, 2))
+    parts = [np.asarray(modular.multiply(a[i], b[i], moduli)) for i in range(3)]
+    np.testing.assert_array_equal(modular.multiply(a, b, moduli), np.stack(parts))
+
+
 @pytest.mark.parametrize("bits", [30, 45, 50, 51, 61])
 @pytest.mark.parametrize("terms", [1, 2, 8])
 def test_conversions(terms, bits, instruction_set):

@@ -48,9 +48,12 @@ ffi::Error SubtractHandler(ffi::ThreadPool pool, Input a, Input b, Output out, M
   });
 }
 
+constexpr size_t kCache = size_t{1} << 24;  // bytes of a result that a cache may still hold when it is read
+
 ffi::Error MultiplyHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
-  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().multiply(in[0], in[1], row, n, q);
+  const auto multiply = out->size_bytes() <= kCache ? ActiveKernels().multiply : ActiveKernels().multiply_past_caches;
+  return Rows<2>(pool, {a, b}, out, moduli, [multiply](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
+    multiply(in[0], in[1], row, n, q);
   });
 }
 

@@ -52,6 +52,8 @@ struct Kernels {
   void (*add)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
   void (*subtract)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
   void (*multiply)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
+  // The same for one of so many rows that no cache holds them: where there are instructions for it, past the caches.
+  void (*multiply_past_caches)(const uint64_t* a, const uint64_t* b, uint64_t* out, int64_t n, const Modulus& q);
   void (*multiply_add)(const uint64_t* a, const uint64_t* b, const uint64_t* c, uint64_t* out, int64_t n,
                        const Modulus& q);
   void (*multiply_factor)(const uint64_t* a, Factor w, uint64_t* out, int64_t n, const Modulus& q);

@@ -134,6 +134,7 @@ extern const Kernels kAvx2 = {
     AddRow4,
     SubtractRow4,
     MultiplyRow4,
+    MultiplyRow4,
     MultiplyAddRow4,
     MultiplyFactorRow4,
     SubtractMultiplyRow4,

@@ -15,6 +15,7 @@ extern const Kernels kAvx512 = {
     AddRow,
     SubtractRow,
     Multiply64,
+    Multiply64,
     MultiplyAdd64,
     MultiplyFactor64,
     SubtractMultiply64,

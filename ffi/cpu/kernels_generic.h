@@ -169,6 +169,7 @@ extern const Kernels FHEJAX_KERNELS = {
     AddRow,
     SubtractRow,
     MultiplyRow,
+    MultiplyRow,
     MultiplyAddRow,
     MultiplyFactorRow,
     SubtractMultiplyRow,

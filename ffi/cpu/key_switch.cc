@@ -92,6 +92,7 @@ ffi::Error GadgetProductHandler(ffi::ThreadPool pool, Input x, ffi::RemainingArg
     Decompose(pool, plan, digits, row);
     MultiplyByKey(
         pool, plan, digits, true, 0, plan.extended_limbs(), keys,
+        [&](int64_t entry, int64_t limb, auto& rows) { rows.push_back(row(limb, entry)); },
         [&](const Block& at) { return row(at.limb, at.entry) + at.offset; }, kNoTerms,
         [&](int64_t entry, int64_t half, int64_t limb) {
           return out->typed_data() + ((2 * (first + entry) + half) * plan.extended_limbs() + limb) * n;
@@ -110,6 +111,7 @@ ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, ffi::RemainingArgs op
     Decompose(pool, plan, memory.digits, row);
     SwitchAndDivide<false>(
         pool, plan, memory.digits, true, memory.division, keys,
+        [&](int64_t entry, int64_t limb, auto& rows) { rows.push_back(row(limb, entry)); },
         [&](const Block& at) { return row(at.limb, at.entry) + at.offset; }, kNoTerms,
         [&](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {
           for (int64_t half = 0; half < 2; ++half)

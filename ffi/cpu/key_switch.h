@@ -104,6 +104,20 @@ inline void Raise(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits,
   });
 }
 
+// The rows of one extended limb that a product with a key reads besides the key and what is transformed:
+// operands(entry, limb, rows) adds those of an entry, and digits that were raised before are among them.
+template <typename Operands>
+std::vector<const uint64_t*> OperandRows(const Plan& plan, const Digits& digits, bool raise, int64_t limb,
+                                         const Operands& operands) {
+  std::vector<const uint64_t*> rows;
+  for (int64_t entry = 0; entry < digits.entries; ++entry) {
+    if (limb < plan.limbs) operands(entry, limb, rows);
+    for (int64_t d = 0; !raise && d < plan.digits; ++d)
+      if (!plan.own(d, limb)) rows.push_back(digits.Row(plan, entry, d, limb));
+  }
+  return rows;
+}
+
 // The rows that Raise makes for one extended limb.
 inline std::vector<uint64_t*> RaisedRows(const Plan& plan, const Digits& digits, int64_t limb) {
   std::vector<uint64_t*> rows;
@@ -198,16 +212,19 @@ void MultiplyBlock(const Plan& plan, const Digits& digits, const Block& at, KeyB
 inline int64_t RoomWords(const Plan& plan) { return Block::kRoom * std::min(plan.n, 2 * kBlock); }
 
 // Ends the transform of `rows`, those of one limb, part by part, and calls each(block) for the blocks of a part, entry
-// by entry, so that a block of the key is read once for all. The key's part is fetched while the rows' is transformed.
+// by entry, so that a block of the key is read once for all. The parts of the key's rows and of `operands`, others that
+// the blocks read, are fetched while the part of `rows` is transformed.
 template <typename Each>
 void TransformByParts(const Plan& plan, int64_t entries, int64_t limb, const std::vector<uint64_t*>& rows,
-                      uint64_t* room, const KeyBlocks& key, const Each& each) {
+                      const std::vector<const uint64_t*>& operands, uint64_t* room, const KeyBlocks& key,
+                      const Each& each) {
   const NttTable& table = NttTableFor(plan.n, plan.extended[limb]);
   const auto count = static_cast<int64_t>(rows.size());
   if (count) ActiveKernels().forward_head(rows.data(), count, table);
   const int64_t size = PartOf(plan.n), block = std::min(size, 2 * kBlock);
   for (int64_t part = 0; part < plan.n / size; ++part) {
-    const auto ahead = key.Stored(limb, part * size);
+    auto ahead = key.Stored(limb, part * size);
+    for (const uint64_t* const row : operands) ahead.push_back(row + part * size);
     if (count)
       ActiveKernels().forward_tail(rows.data(), count, part, table,
                                    {ahead.data(), static_cast<int64_t>(ahead.size()), size});
@@ -218,9 +235,10 @@ void TransformByParts(const Plan& plan, int64_t entries, int64_t limb, const std
 
 // product(entry, half, limb) is a row for the product, for each of the extended limbs first .. last - 1; `raise` says
 // that the digits are still to be raised to them.
-template <typename Own, typename Extra, typename Product>
+template <typename Operands, typename Own, typename Extra, typename Product>
 void MultiplyByKey(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits, bool raise, int64_t first,
-                   int64_t last, const KeyBlocks& keys, const Own& own, const Extra& extra, const Product& product) {
+                   int64_t last, const KeyBlocks& keys, const Operands& operands, const Own& own, const Extra& extra,
+                   const Product& product) {
   for (int64_t begin = first; begin < last; begin += digits.group) {
     const int64_t end = std::min(last, begin + digits.group);
     if (raise) Raise(pool, plan, digits, begin, end);
@@ -228,7 +246,9 @@ void MultiplyByKey(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits
       const int64_t limb = begin + task;
       const auto rows = raise ? RaisedRows(plan, digits, limb) : std::vector<uint64_t*>();
       KeyBlocks key = keys;
-      TransformByParts(plan, digits.entries, limb, rows, TaskScratch(RoomWords(plan)), key, [&](const Block& at) {
+      const auto others = OperandRows(plan, digits, raise, limb, operands);
+      uint64_t* const room = TaskScratch(RoomWords(plan));
+      TransformByParts(plan, digits.entries, limb, rows, others, room, key, [&](const Block& at) {
         uint64_t* const out[] = {product(at.entry, 0, limb) + at.offset, product(at.entry, 1, limb) + at.offset};
         MultiplyBlock(plan, digits, at, key, own, extra, out);
       });
@@ -253,14 +273,14 @@ struct Division {
 // first, then each kept limb from ModUp to the end, while it is in the cache. finish(block, u, lift, w) gets both
 // halves of a block of the product and of what is subtracted from it before w divides; with kWholeRows a block is a
 // row.
-template <bool kWholeRows, typename Own, typename Extra, typename Finish>
+template <bool kWholeRows, typename Operands, typename Own, typename Extra, typename Finish>
 void SwitchAndDivide(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits, bool raise,
-                     const Division& division, const KeyBlocks& keys, const Own& own, const Extra& extra,
-                     const Finish& finish) {
+                     const Division& division, const KeyBlocks& keys, const Operands& operands, const Own& own,
+                     const Extra& extra, const Finish& finish) {
   const int64_t n = plan.n, kept = division.kept, extended = plan.extended_limbs(), polys = 2 * digits.entries;
   const auto middle = plan.extended.begin() + kept;
   const BasisTable& table = BasisTableFor({middle, plan.extended.end()}, {plan.extended.begin(), middle});
-  MultiplyByKey(pool, plan, digits, raise, kept, extended, keys, own, extra,
+  MultiplyByKey(pool, plan, digits, raise, kept, extended, keys, operands, own, extra,
                 [&](int64_t entry, int64_t half, int64_t limb) {
                   return division.Dropped(plan, 2 * entry + half, limb);
                 });
@@ -289,7 +309,8 @@ void SwitchAndDivide(ffi::ThreadPool& pool, const Plan& plan, const Digits& digi
         finish(at, product, lift, table.inverse_product[limb]);
       };
       KeyBlocks key = keys;
-      TransformByParts(plan, digits.entries, limb, rows, room, key, [&](const Block& at) {
+      const auto others = OperandRows(plan, digits, raise, limb, operands);
+      TransformByParts(plan, digits.entries, limb, rows, others, room, key, [&](const Block& at) {
         uint64_t* const first = u + 2 * at.entry * block + (kWholeRows ? at.offset : 0);
         uint64_t* const out[] = {first, first + block};
         MultiplyBlock(plan, digits, at, key, own, extra, out);

@@ -59,6 +59,10 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
     // ModDown by P and the rescale are one division, by P q_l.
     SwitchAndDivide<false>(
         pool, plan, memory.digits, true, memory.division, KeyBlocks(plan, key, first),
+        [&](int64_t entry, int64_t limb, auto& rows) {
+          const Factors f = factors(entry, limb, 0);
+          rows.insert(rows.end(), {f.x0, f.x1, f.y0, f.y1});
+        },
         [&](const Block& at) {
           const Factors f = factors(at.entry, at.limb, at.offset);
           ActiveKernels().multiply(f.x1, f.y1, at.room, at.count, *plan.modulus[at.limb]);

@@ -70,10 +70,18 @@ struct TwiddlesInMemory {
   }
 };
 
-// Butterflies between 2^kStages groups of kColumns registers, r[group * kColumns + column].
-template <typename A, int kStages, int kColumns, typename Twiddle>
-FHEJAX_FORCE_INLINE void ForwardStages(Vector (&r)[kColumns << kStages], const Twiddle& t, const A& a) {
+struct Nothing {  // what stages do beside their butterflies
+  template <typename Index>
+  FHEJAX_FORCE_INLINE void operator()(Index) const {}
+};
+
+// Butterflies between 2^kStages groups of kColumns registers, r[group * kColumns + column]; before(s) comes before
+// stage s.
+template <typename A, int kStages, int kColumns, typename Twiddle, typename Before = Nothing>
+FHEJAX_FORCE_INLINE void ForwardStages(Vector (&r)[kColumns << kStages], const Twiddle& t, const A& a,
+                                       const Before& before = {}) {
   Unroll<kStages>(FHEJAX_EACH(s) {
+    before(s);
     constexpr int kHalf = kColumns << (kStages - 1 - s);
     Unroll<(kColumns << (kStages - 1))>(FHEJAX_EACH(i) {
       constexpr int kBlock = i / kHalf, kFirst = 2 * kBlock * kHalf + i % kHalf;
@@ -82,10 +90,13 @@ FHEJAX_FORCE_INLINE void ForwardStages(Vector (&r)[kColumns << kStages], const T
   });
 }
 
-// The same backwards, over stages kStages - 1 .. kLast; kSum stages of sums were before.
-template <typename A, int kStages, int kColumns, int kSum, int kLast, typename Twiddle>
-FHEJAX_FORCE_INLINE void InverseStages(Vector (&r)[kColumns << kStages], const Twiddle& t, const A& a) {
+// The same backwards, over stages kStages - 1 .. kLast; kSum stages of sums were before. before(done) comes before a
+// stage, after `done` others.
+template <typename A, int kStages, int kColumns, int kSum, int kLast, typename Twiddle, typename Before = Nothing>
+FHEJAX_FORCE_INLINE void InverseStages(Vector (&r)[kColumns << kStages], const Twiddle& t, const A& a,
+                                       const Before& before = {}) {
   Unroll<kStages - kLast>(FHEJAX_EACH(done) {
+    before(done);
     constexpr int kStage = kStages - 1 - done, kHalf = kColumns << (kStages - 1 - kStage);
     Unroll<(kColumns << (kStages - 1))>(FHEJAX_EACH(i) {
       constexpr int kBlock = i / kHalf, kFirst = 2 * kBlock * kHalf + i % kHalf;
@@ -218,34 +229,88 @@ FHEJAX_FORCE_INLINE void ToBlocksOf2(Vector& a, Vector& b) {  // the inverse of 
 
 FHEJAX_FORCE_INLINE void Prefetch(const uint64_t* x) { _mm_prefetch(reinterpret_cast<const char*>(x), _MM_HINT_T0); }
 
-// The twiddles that a tile takes one by one, ahead of the tile that takes them: they come in eight streams, each too
-// slow for the processor to run far ahead of.
+// A tile asks for memory ahead in equal shares, one before each stage: a burst of requests makes the processor wait.
+constexpr int kShares = kTileStages + 3;
+
+// Rows that will be read after some tiles, asked for evenly while these are computed. The place is kept in a register
+// for a whole share: a counter in memory takes longer than a request.
+class Requests {
+ public:
+  Requests(const Ahead& ahead, int64_t tiles)
+      : row_(ahead.rows), last_(ahead.rows + ahead.count), words_(ahead.words),
+        each_((ahead.count * ahead.words / kLanes + kShares * tiles - 1) / (kShares * tiles)) {}
+
+  FHEJAX_FORCE_INLINE void Next() {
+    if (row_ == last_) return;
+    const uint64_t *next = *row_ + done_, *end = *row_ + words_;
+    for (int64_t i = 0; i < each_; ++i) {
+      Prefetch(next);
+      next += kLanes;
+      if (next < end) continue;
+      if (++row_ == last_) return;
+      next = *row_, end = next + words_;
+    }
+    done_ = next - *row_;
+  }
+
+ private:
+  const uint64_t* const* row_;
+  const uint64_t* const* const last_;
+  const int64_t words_, each_;
+  int64_t done_ = 0;
+};
+
+// A share of the twiddles that a tile takes one by one, ahead of the tile that takes them: they come in eight streams,
+// each too slow for the processor to run far ahead of.
+template <int kShare>
 FHEJAX_FORCE_INLINE void PrefetchTwiddles(const Roots& roots, int64_t eights) {
   const uint64_t *const values = roots.values.data(), *const companions = roots.companions.data();
   Unroll<kTileRegisters / 2>(FHEJAX_EACH(k) {
-    Prefetch(values + 4 * eights + k * kLanes);
-    Prefetch(companions + 4 * eights + k * kLanes);
+    if constexpr (k % kShares == kShare) {
+      Prefetch(values + 4 * eights + k * kLanes);
+      Prefetch(companions + 4 * eights + k * kLanes);
+    }
   });
   Unroll<kTileRegisters / 4>(FHEJAX_EACH(k) {
-    Prefetch(values + 2 * eights + k * kLanes);
-    Prefetch(companions + 2 * eights + k * kLanes);
+    if constexpr (k % kShares == kShare) {
+      Prefetch(values + 2 * eights + k * kLanes);
+      Prefetch(companions + 2 * eights + k * kLanes);
+    }
+  });
+}
+
+// A share of the coefficients that a tile reads and, elsewhere, writes.
+template <int kShare>
+FHEJAX_FORCE_INLINE void PrefetchTile(const uint64_t* from, uint64_t* to) {
+  Unroll<kTileRegisters>(FHEJAX_EACH(k) {
+    if constexpr (k % kShares == kShare) {
+      Prefetch(from + k * kLanes);
+      if (from != to) __builtin_prefetch(to + k * kLanes, 1);
+    }
   });
 }
 
 // The last stages of a block of kTile coefficients, of which there are `blocks`; the result is reduced.
 template <typename A>
-FHEJAX_FORCE_INLINE void ForwardTile(uint64_t* x, int64_t blocks, int64_t index, const Roots& roots, const A& a) {
+FHEJAX_FORCE_INLINE void ForwardTile(uint64_t* x, int64_t blocks, int64_t index, const Roots& roots, const A& a,
+                                     Requests* requests) {
   Vector r[kTileRegisters];
   constexpr int kPairs = kTileRegisters / 2;
-  Unroll<kTileRegisters>(FHEJAX_EACH(k) { r[k] = Load(x + k * kLanes); });
-  PrefetchTwiddles(roots, kTileRegisters * (blocks + index + kAheadTiles));
-  ForwardStages<A, kTileStages, 1>(r, TwiddlesInMemory<A>{roots, blocks + index}, a);
   const int64_t eights = kTileRegisters * (blocks + index);
+  const auto ask = [&](auto share) __attribute__((always_inline)) {
+    PrefetchTwiddles<share>(roots, eights + kTileRegisters * kAheadTiles);
+    if (requests) requests->Next();
+  };
+  Unroll<kTileRegisters>(FHEJAX_EACH(k) { r[k] = Load(x + k * kLanes); });
+  ForwardStages<A, kTileStages, 1>(r, TwiddlesInMemory<A>{roots, blocks + index}, a, ask);
   // Stage by stage over all pairs: independent butterflies hide each other's latency.
+  ask(std::integral_constant<int, kTileStages>{});
   Unroll<kPairs>(FHEJAX_EACH(k) { ToBlocksOf8(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) { a.Forward(r[2 * k], r[2 * k + 1], Spread<A, 2>(roots, eights + 2 * k)); });
+  ask(std::integral_constant<int, kTileStages + 1>{});
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks8To4(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) { a.Forward(r[2 * k], r[2 * k + 1], Spread<A, 4>(roots, 2 * eights + 4 * k)); });
+  ask(std::integral_constant<int, kTileStages + 2>{});
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks4To2(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) { a.Forward(r[2 * k], r[2 * k + 1], Spread<A, 8>(roots, 4 * eights + 8 * k)); });
   Unroll<kPairs>(FHEJAX_EACH(k) { ToNaturalFrom2(r[2 * k], r[2 * k + 1]); });
@@ -257,24 +322,32 @@ template <typename A>
 FHEJAX_FORCE_INLINE void InverseTile(const uint64_t* from, uint64_t* to, int64_t blocks, int64_t index,
                                      const Roots& roots, const A& a) {
   Vector r[kTileRegisters];
-  constexpr int kPairs = kTileRegisters / 2;
+  constexpr int kPairs = kTileRegisters / 2, kInside = 3;
   const int64_t eights = kTileRegisters * (blocks + index);
+  const auto ask = [&](auto share) __attribute__((always_inline)) {
+    PrefetchTwiddles<share>(roots, eights + kTileRegisters * kAheadTiles);
+    PrefetchTile<share>(from + kTile * kAheadTiles, to + kTile * kAheadTiles);
+  };
   Unroll<kTileRegisters>(FHEJAX_EACH(k) { r[k] = Load(from + k * kLanes); });
-  PrefetchTwiddles(roots, eights + kTileRegisters * kAheadTiles);
+  ask(std::integral_constant<int, 0>{});
   Unroll<kPairs>(FHEJAX_EACH(k) { ToBlocksOf2(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) {
     a.template Inverse<-2>(r[2 * k], r[2 * k + 1], Spread<A, 8>(roots, 4 * eights + 8 * k));
   });
+  ask(std::integral_constant<int, 1>{});
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks4To2(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) {
     a.template Inverse<-1>(r[2 * k], r[2 * k + 1], Spread<A, 4>(roots, 2 * eights + 4 * k));
   });
+  ask(std::integral_constant<int, 2>{});
   Unroll<kPairs>(FHEJAX_EACH(k) { FromBlocks8To4(r[2 * k], r[2 * k + 1]); });
   Unroll<kPairs>(FHEJAX_EACH(k) {
     a.template Inverse<0>(r[2 * k], r[2 * k + 1], Spread<A, 2>(roots, eights + 2 * k));
   });
   Unroll<kPairs>(FHEJAX_EACH(k) { ToBlocksOf8(r[2 * k], r[2 * k + 1]); });
-  InverseStages<A, kTileStages, 1, 1, 0>(r, TwiddlesInMemory<A>{roots, blocks + index}, a);
+  InverseStages<A, kTileStages, 1, 1, 0>(
+      r, TwiddlesInMemory<A>{roots, blocks + index}, a,
+      FHEJAX_EACH(done) { ask(std::integral_constant<int, kInside + done>{}); });
   LeaveInverse<A, kTileStages, 1, 1>(r, a);
   Unroll<kTileRegisters>(FHEJAX_EACH(k) { Store(to + k * kLanes, r[k]); });
 }
@@ -290,36 +363,11 @@ void ForwardPassOf(int stages, const uint64_t* from, uint64_t* to, int64_t size,
   ForwardPass<A, 1>(from, to, size, blocks, index, roots, a);
 }
 
-// Asks for memory line by line while tiles are computed, evenly: a burst of requests would make the processor wait.
-class Requests {
- public:
-  Requests(const Ahead& ahead, int64_t tiles)
-      : ahead_(ahead), lines_(ahead.words / kLanes), each_((ahead.count * lines_ + tiles - 1) / tiles) {}
-
-  FHEJAX_FORCE_INLINE void Next() {
-    for (int64_t i = 0; i < each_ && row_ < ahead_.count; ++i) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead_.rows[row_] + line_ * kLanes), _MM_HINT_T0);
-      if (++line_ == lines_) {
-        line_ = 0;
-        ++row_;
-      }
-    }
-  }
-
- private:
-  const Ahead& ahead_;
-  const int64_t lines_, each_;
-  int64_t row_ = 0, line_ = 0;
-};
-
 // Depth first: a block that fits into the cache is finished before the next one is touched.
 template <typename A>
 void ForwardBlock(const uint64_t* from, uint64_t* to, int64_t size, int64_t blocks, int64_t index, const Roots& roots,
                   const A& a, Requests* requests = nullptr) {
-  if (size == kTile) {
-    if (requests) requests->Next();
-    return ForwardTile(to, blocks, index, roots, a);
-  }
+  if (size == kTile) return ForwardTile(to, blocks, index, roots, a, requests);
   const int stages = PassStages(size);
   ForwardPassOf(stages, from, to, size, blocks, index, roots, a);
   const int64_t part = size >> stages;

@@ -59,6 +59,9 @@ ffi::Error HoistedRotationsHandler(ffi::ThreadPool pool, Input c, ffi::Remaining
       const bool raise = &rotation == &rotations[0];
       SwitchAndDivide<true>(
           pool, rotation.plan, memory.digits, raise, memory.division, KeyBlocks(rotation.plan, rotation.key, first),
+          [&](int64_t entry, int64_t limb, auto& rows) {
+            rows.insert(rows.end(), {row(limb, entry), ciphertext(entry) + limb * n});
+          },
           [&](const Block& at) { return row(at.limb, at.entry) + at.offset; }, [](const Block&, Terms&) {},
           // The automorphism of (c0 + u0 / P, u1 / P).
           [&](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {

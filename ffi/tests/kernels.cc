@@ -88,6 +88,7 @@ void CheckRows(const Kernels& kernels, int64_t n, uint64_t prime, Fill fill) {
   check("add", [&](const Kernels& k, In a, Out out) { k.add(a, b, out, n, q); });
   check("subtract", [&](const Kernels& k, In a, Out out) { k.subtract(a, b, out, n, q); });
   check("multiply", [&](const Kernels& k, In a, Out out) { k.multiply(a, b, out, n, q); });
+  check("multiply_past_caches", [&](const Kernels& k, In a, Out out) { k.multiply_past_caches(a, b, out, n, q); });
   check("multiply_add", [&](const Kernels& k, In a, Out out) { k.multiply_add(a, b, c, out, n, q); });
   check("multiply_add to the sum", [&](const Kernels& k, In a, Out out) { k.multiply_add(b, c, a, out, n, q); });
   check("multiply_factor", [&](const Kernels& k, In a, Out out) { k.multiply_factor(a, w, out, n, q); });
