@@ -29,6 +29,7 @@ WIDTH, CLASSES = 64, 10
 BABY_STEPS = GIANT_STEPS = 8
 # Ciphertexts that the server takes at a time, by `jax.vmap`.
 BATCH = 2
+TRAINING_STEPS = 300
 
 
 def main(images: int, picture: str) -> int:
@@ -36,12 +37,15 @@ def main(images: int, picture: str) -> int:
     train_x, test_x, train_y, test_y = train_test_split(pixels / 16, labels, test_size=0.2, random_state=0)
     test_x, test_y = test_x[:images], test_y[:images]
 
-    # In the clear: the network, its polynomial, and what both say about the test images.
+    # In the clear: the network, a quadratic for GELU where its values really fall, and what both say about the images.
     network = train(train_x, train_y)
-    polynomial = fit_activation(network, train_x)
-    network, polynomial = jax.tree.map(lambda x: np.asarray(x, np.float64), (network, polynomial))
+    activations = entering(network, train_x)
+    polynomial = fhe.polynomial.fit(
+        jax.nn.gelu, guard_interval(activations), 2, "gradient", samples=activations, progress=True
+    )
     clear = forward(network, test_x, lambda t: np.asarray(jax.nn.gelu(t)))
-    expected = forward(network, test_x, lambda t: np.polyval(polynomial, t))
+    powers = polynomial.to_power()  # lowest first
+    expected = forward(network, test_x, lambda t: np.polynomial.polynomial.polyval(t, powers))
 
     # The circuit takes three levels: a matrix, a square, a matrix. All else follows: the primes, the ring, the slots.
     params = fhe.Parameters.for_depth(3, scale_bits=35)
@@ -59,7 +63,7 @@ def main(images: int, picture: str) -> int:
 
     # The server compiles the model once, since all batches have one shape and one level, and runs it. Weights and keys
     # are arguments: what a jitted function closes over becomes a constant of the program.
-    weights = encode_network(network, polynomial, params, stride)
+    weights = encode_network(with_square(network, powers), params, stride)
     run = jax.jit(jax.vmap(model, in_axes=(0, None, None))).lower(batches[0], weights, keys).compile()
     begin = time.perf_counter()
     progress = tqdm(batches, desc="encrypted inference", unit="batch")
@@ -78,7 +82,7 @@ def main(images: int, picture: str) -> int:
             "parameters": params,
             "security": f"{params.security_bits} bits",
             "images": f"{len(test_x)}; {stride} in a ciphertext, {BATCH} ciphertexts in a batch",
-            "activation": "GELU; as a polynomial {:.4f} t^2 + {:.4f} t + {:.4f}".format(*polynomial),
+            "activation": "GELU; as a polynomial {:.4f} + {:.4f} t + {:.4f} t^2".format(*powers),
             "accuracy in the clear": accuracy[0],
             "accuracy with the polynomial": accuracy[1],
             "accuracy encrypted": f"{accuracy[2]}; {equal.sum()} of {len(equal)} labels equal the polynomial's",
@@ -101,42 +105,37 @@ def train(x, y):
         "output": jax.random.normal(second, (CLASSES, WIDTH)) / WIDTH**0.5,
         "output_bias": jnp.zeros(CLASSES),
     }
+    optimizer = optax.adam(optax.cosine_decay_schedule(0.01, TRAINING_STEPS))
 
     def loss(network):
         scores = forward(network, jnp.asarray(x), jax.nn.gelu)
         return optax.softmax_cross_entropy_with_integer_labels(scores, jnp.asarray(y)).mean()
 
-    return minimize(loss, network, steps=300, rate=0.01, title="training")
+    @jax.jit
+    def step(network, state):
+        updates, state = optimizer.update(jax.grad(loss)(network), state)
+        return optax.apply_updates(network, updates), state
+
+    state = optimizer.init(network)
+    for _ in tqdm(range(TRAINING_STEPS), desc="training", unit="step"):
+        network, state = step(network, state)
+    return jax.tree.map(lambda x: np.asarray(x, np.float64), network)
 
 
-def fit_activation(network, x):
-    """Coefficients of a quadratic, highest first, nearest to GELU where the training images really fall.
+def entering(network, x):
+    """What the activation is applied to, `[images, WIDTH]`."""
+    return x @ network["hidden"].T + network["hidden_bias"]
 
-    An interval with room for the largest of them would spend the few coefficients on values that hardly occur.
-    """
-    t = x @ network["hidden"].T + network["hidden_bias"]
-    loss = lambda c: jnp.mean((jnp.polyval(c, t) - jax.nn.gelu(t)) ** 2)
-    return minimize(loss, jnp.zeros(3), steps=300, rate=0.05, title="fitting the polynomial")
+
+def guard_interval(values):
+    """An interval that holds the values, with a quarter of room for images that are yet to come."""
+    end = 1.25 * float(np.max(np.abs(values)))
+    return -end, end
 
 
 def forward(network, x, activation):
     """The scores, in the clear."""
-    hidden = activation(x @ network["hidden"].T + network["hidden_bias"])
-    return hidden @ network["output"].T + network["output_bias"]
-
-
-def minimize(loss, variables, steps, rate, title):
-    optimizer = optax.adam(optax.cosine_decay_schedule(rate, steps))
-
-    @jax.jit
-    def step(variables, state):
-        updates, state = optimizer.update(jax.grad(loss)(variables), state)
-        return optax.apply_updates(variables, updates), state
-
-    state = optimizer.init(variables)
-    for _ in tqdm(range(steps), desc=title, unit="step"):
-        variables, state = step(variables, state)
-    return variables
+    return activation(entering(network, x)) @ network["output"].T + network["output_bias"]
 
 
 def pack(x, stride):
@@ -155,23 +154,31 @@ def unpack(slots, stride):
     return slots.reshape(-1, WIDTH, stride).swapaxes(1, 2).reshape(-1, WIDTH)[:, :CLASSES]
 
 
-def encode_network(network, polynomial, params, stride):
-    """The weights as plaintexts, each at the level where the circuit meets it.
+def with_square(network, powers):
+    """The network with the polynomial c0 + c1 t + c2 t^2 for its activation, as one whose activation is the square.
 
-    Completing the square, c2 t^2 + c1 t + c0 = c2 (t + h)^2 + k. The layer before takes h into its bias, the layer
-    after takes c2 and k, and the activation that is left is a square: one level, with nothing lost.
+    Completing the square, it is c2 (t + h)^2 + k. The layer before takes h into its bias, the layer after takes c2 and
+    k, and the activation that is left takes one level, where `fhejax.evaluate` takes two for any quadratic.
     """
-    c2, c1, c0 = polynomial
+    c0, c1, c2 = powers
     h, k = c1 / (2 * c2), c0 - c1**2 / (4 * c2)
-    output = np.pad(network["output"], ((0, WIDTH - CLASSES), (0, 0)))
-    output_bias = np.pad(network["output_bias"], (0, WIDTH - CLASSES)) + k * output.sum(1)
+    return network | {
+        "hidden_bias": network["hidden_bias"] + h,
+        "output": c2 * network["output"],
+        "output_bias": network["output_bias"] + k * network["output"].sum(1),
+    }
+
+
+def encode_network(network, params, stride):
+    """The weights as plaintexts, each at the level where the circuit meets it: the first at the top, the last at 0."""
     vector = lambda values, level: fhe.encode(np.repeat(values, stride), params, level=level)
     matrix = lambda values, level: [[vector(d, level) for d in row] for row in diagonals(values)]
+    missing = (0, WIDTH - CLASSES)
     return {
-        "hidden": matrix(network["hidden"], level=3),
-        "hidden_bias": vector(network["hidden_bias"] + h, level=2),
-        "output": matrix(c2 * output, level=1),
-        "output_bias": vector(output_bias, level=0),
+        "hidden": matrix(network["hidden"], params.max_level),
+        "hidden_bias": vector(network["hidden_bias"], params.max_level - 1),
+        "output": matrix(np.pad(network["output"], (missing, (0, 0))), 1),
+        "output_bias": vector(np.pad(network["output_bias"], missing), 0),
     }
 
 
@@ -199,11 +206,10 @@ def matrix_product(x, rows, keys):
     return total
 
 
-def model(images, weights, keys):
-    """The network on one ciphertext: `stride` images at level 3 become their scores at level 0."""
+def model(images, weights, keys, activation=fhe.square):
+    """The network on one ciphertext: `stride` images at the top level become their scores at level 0."""
     hidden = matrix_product(images, weights["hidden"], keys) + weights["hidden_bias"]
-    hidden = fhe.square(hidden, keys)
-    return matrix_product(hidden, weights["output"], keys) + weights["output_bias"]
+    return matrix_product(activation(hidden, keys), weights["output"], keys) + weights["output_bias"]
 
 
 def size(tree):

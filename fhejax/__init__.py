@@ -5,11 +5,13 @@ A ciphertext is a pytree, an operation a pure function that runs eagerly, under 
 
 import importlib.metadata
 
+from fhejax import functions as functions, polynomials as polynomial
 from fhejax.encoding import decode as decode, encode as encode
 from fhejax.encryption import decrypt as decrypt, encrypt as encrypt
 from fhejax.errors import (
     LevelError as LevelError,
     MissingKeyError as MissingKeyError,
+    OutOfRangeWarning as OutOfRangeWarning,
     ParametersMismatchError as ParametersMismatchError,
     ScaleError as ScaleError,
 )
@@ -31,6 +33,7 @@ from fhejax.ops import (
     subtract as subtract,
 )
 from fhejax.parameters import Parameters as Parameters
+from fhejax.planning import KeyPlan as KeyPlan, plan_keys as plan_keys
 from fhejax.polynomials.evaluation import evaluate as evaluate
 from fhejax.polynomials.polynomial import Polynomial as Polynomial
 from fhejax.precision import precision as precision
@@ -44,6 +47,8 @@ from fhejax.rotations import (
 )
 from fhejax.security import InsecureParametersError as InsecureParametersError, SecurityReport as SecurityReport
 from fhejax.serialization import export_checks as export_checks, load as load, save as save
+from fhejax.simulation import arithmetic as _simulated_arithmetic  # registers the operations  # noqa: F401
+from fhejax.simulation.simulated import Simulated as Simulated, simulate as simulate
 from fhejax.values import (
     Ciphertext as Ciphertext,
     EvaluationKeys as EvaluationKeys,

@@ -5,13 +5,16 @@ When a JAX release moves one of them, this is the file to mend.
 
 import functools
 import importlib.metadata
+import operator
 import pathlib
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import core
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir, xla
@@ -53,6 +56,38 @@ def like(avals: Sequence[Any], shape: tuple[int, ...], dtype: Any, batch: int) -
     spec = tuple(first.sharding.spec)[:batch]
     sharding = first.sharding.update(spec=PartitionSpec(*spec, *[None] * (len(shape) - len(spec))))
     return first.update(shape=shape, dtype=jnp.dtype(dtype), weak_type=False, sharding=sharding)
+
+
+def abstract(value: Any) -> Any:
+    """A `jax.ShapeDtypeStruct` of 64-bit residues as JAX takes it uncut, whatever the caller's x64 flag."""
+    if isinstance(value, jax.ShapeDtypeStruct) and value.dtype == np.uint64:
+        with jax.enable_x64(True):
+            return jax.typeof(value)
+    return value
+
+
+def count_equations(jaxpr: Any, name: str) -> list[tuple[dict[str, Any], int]]:
+    """The different parameters of a primitive in a jaxpr, and how often it runs with each.
+
+    A `scan` counts by its length, of a `cond` the branch that does it more often, and a `while_loop` once.
+    """
+    return [(dict(parameters), count) for parameters, count in _count(jaxpr, name).items()]
+
+
+def _count(jaxpr, name):
+    counts: Counter[Any] = Counter()
+    for equation in jaxpr.eqns:
+        kind, parameters = equation.primitive.name, equation.params
+        if kind == name:
+            counts[tuple(sorted(parameters.items()))] += 1
+        nested = [value if isinstance(value, (list, tuple)) else [value] for value in parameters.values()]
+        inside = [getattr(value, "jaxpr", value) for values in nested for value in values]
+        parts = [_count(each, name) for each in inside if hasattr(each, "eqns")]
+        if kind == "cond":
+            parts = [functools.reduce(operator.or_, parts)]
+        for key, count in (item for part in parts for item in part.items()):
+            counts[key] += count * (parameters["length"] if kind == "scan" else 1)
+    return counts
 
 
 def make_primitive(name: str, abstract: Callable, multiple_results: bool) -> Primitive:

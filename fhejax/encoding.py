@@ -63,20 +63,9 @@ def encode(
       >>> error.get()
       'encode: a value is not finite (`check` failed)'
     """
-    level = _checked_level(params, level)
-    scale = _checked_scale(params, level, scale)
-    slots = _checked_slots(params, slots)
-    array = _numbers(values)
-    if array.ndim:
-        _check_count(array.shape, slots, params)
-    traced = _compat.is_traced(array)
-    if traced:
-        # With x64 off, eager vmap holds a NumPy double behind a float32 tracer. Under x64 they would contradict.
-        array = jnp.array(array, copy=True)
-    else:
-        _check_values(_doubles(np.asarray(array)), params, level, scale, slots)
+    array, level, scale, slots = checked_numbers(values, params, level, scale, slots)
     data, finite, fits = _encode(array, params, level, scale, slots)
-    if traced:
+    if _compat.is_traced(array):
         # Under the caller's x64 flag: checkify cannot join error codes that were made under both.
         checkify.debug_check(finite, "encode: a value is not finite")
         checkify.debug_check(
@@ -84,6 +73,27 @@ def encode(
         )
     real = not jnp.issubdtype(array.dtype, jnp.complexfloating)
     return Plaintext(data, params, level, scale, slots, real)
+
+
+def checked_numbers(
+    values: Any, params: Parameters, level: int | None, scale: float | None, slots: int | None
+) -> tuple[Any, int, float, int]:
+    """The arguments of `encode`, checked as far as they are known, and with their defaults: array, level, scale, slots.
+
+    Raises:
+      As `encode`.
+    """
+    level = _checked_level(params, level)
+    scale = _checked_scale(params, level, scale)
+    slots = _checked_slots(params, slots)
+    array = _numbers(values)
+    if array.ndim:
+        _check_count(array.shape, slots, params)
+    if _compat.is_traced(array):
+        # With x64 off, eager vmap holds a NumPy double behind a float32 tracer. Under x64 they would contradict.
+        return jnp.array(array, copy=True), level, scale, slots
+    _check_values(_doubles(np.asarray(array)), params, level, scale, slots)
+    return array, level, scale, slots
 
 
 def decode(plaintext: Plaintext, *, dtype: Any = None) -> jax.Array:

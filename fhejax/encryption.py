@@ -21,6 +21,7 @@ from fhejax.primitives.modular import add, multiply_add, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_uniform
 from fhejax.random import Seed, seed_for
+from fhejax.simulation.simulated import Simulated
 from fhejax.values import Ciphertext, Plaintext, PublicKey, SecretKey
 
 
@@ -63,14 +64,14 @@ def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
     return Ciphertext(data, values.params, values.level, values.scale, values.slots, values.real)
 
 
-def decrypt(secret: SecretKey, ciphertext: Ciphertext, *, dtype: Any = None) -> jax.Array:
+def decrypt(secret: SecretKey | None, ciphertext: Ciphertext | Simulated, *, dtype: Any = None) -> jax.Array:
     """Decrypts slots.
 
     The result carries the ciphertext's noise, and with it a little about the secret key: see the head of this module
     before publishing it.
 
     Args:
-      secret: the secret key.
+      secret: the secret key; unused, and perhaps None, for a simulated ciphertext.
       ciphertext: of any level and scale, of two or three components.
       dtype: of the result; JAX's default floating (or complex) type if None, so float32 while jax_enable_x64 is off.
 
@@ -81,7 +82,9 @@ def decrypt(secret: SecretKey, ciphertext: Ciphertext, *, dtype: Any = None) -> 
       TypeError: `secret` is not a secret key, or `ciphertext` not a ciphertext.
       ParametersMismatchError: they belong to different parameter sets.
     """
-    check_secret("decrypt", secret)
+    if isinstance(ciphertext, Simulated):
+        return ciphertext.values.astype(result_dtype("decrypt", ciphertext.real, dtype))
+    secret = check_secret("decrypt", secret)
     if not isinstance(ciphertext, Ciphertext):
         raise TypeError(
             f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)"

@@ -13,9 +13,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 from fhejax.parameters import LARGEST_DEPTH, Parameters
 
 FORMAT = 1
+FLOATING = "float64", "float32", "float16", "bfloat16"  # what coefficients of polynomials may be
 
 
 def describe(kind: str, params: Parameters, static: dict[str, Any]) -> dict[str, Any]:
@@ -28,6 +32,24 @@ def describe(kind: str, params: Parameters, static: dict[str, Any]) -> dict[str,
         "parameters_sha256": _sha256(described),
     }
     return head | {name: x.hex() if isinstance(x, float) else x for name, x in static.items()}
+
+
+def describe_polynomial(domain: tuple[float, float], parity: str | None, dtype: str) -> dict[str, Any]:
+    """The header of a polynomial, which has no parameters."""
+    ends = [end.hex() for end in domain]
+    return {"format": FORMAT, "kind": "Polynomial", "domain": ends, "parity": parity, "dtype": dtype}
+
+
+def read_polynomial(header: dict[str, Any]) -> tuple[list[float], Any, np.dtype]:
+    """The domain, the parity and the type of the coefficients; only the last is checked further.
+
+    Raises:
+      ValueError: one is missing, or is none.
+    """
+    ends, name = field(header, "domain", list), field(header, "dtype", str)
+    if name not in FLOATING:
+        raise ValueError(f"header field 'dtype' is {name!r:.60}; expected one of {', '.join(FLOATING)}")
+    return [_hexadecimal("domain", end) for end in ends], header.get("parity"), jnp.dtype(name)
 
 
 def seal(header: dict[str, Any]) -> str:

@@ -4,9 +4,10 @@ Secrets are uniform ternary; errors are discrete Gaussian with deviation 3.19: w
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,8 +19,10 @@ from fhejax.primitives.key_switch import SeededKey, key_masks
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
-from fhejax.random import Seed, seed_for, split_seed
+from fhejax.random import Seed, numbered_seeds, seed_for, split_seed
 from fhejax.values import EvaluationKeys, PublicKey, SecretKey, SwitchingKey
+
+_SQUARE = 0  # stands for relinearisation where keys are numbered by their galois elements, which are odd
 
 
 def secret_key(seed: Seed, params: Parameters) -> SecretKey:
@@ -57,7 +60,7 @@ def public_key(seed: Seed, secret: SecretKey) -> PublicKey:
       TypeError: `seed` is not a seed, or `secret` not a secret key.
       ValueError: `secret` is a batch.
     """
-    _check_one("public_key", secret)
+    check_one("public_key", secret)
     return PublicKey(_public(seed_for("public_key", seed, secret), secret.data, secret.params), secret.params)
 
 
@@ -71,6 +74,8 @@ def evaluation_keys(
     seeded: bool = False,
 ) -> EvaluationKeys:
     """Makes the keys for computing on ciphertexts: relinearisation always, rotations and conjugation as asked.
+
+    A seed and a secret determine each key, whichever others are made; a key for a lower level is a part of it.
 
     Args:
       seed: `uint32[8]` of its own.
@@ -87,7 +92,7 @@ def evaluation_keys(
 
     Source: Han & Ki, "Better Bootstrapping for Approximate Homomorphic Encryption", 2020, section 3.
     """
-    _check_one("evaluation_keys", secret)
+    check_one("evaluation_keys", secret)
     params = secret.params
     level = params.max_level if level is None else static_integer("evaluation_keys", "level", level)
     if not 0 <= level <= params.max_level:
@@ -95,13 +100,36 @@ def evaluation_keys(
     elements = {galois_element(params, step) for step in _integers(rotations)} - {1}
     if conjugation:
         elements.add(2 * params.degree - 1)
-    seeds = split_seed(seed_for("evaluation_keys", seed, secret), 1 + len(elements))
-    relinearization = _square_key(seeds[0], secret.data, params, level, seeded)
-    galois = {
-        element: _as_value(_galois_key(child, secret.data, params, level, element, seeded), params, level)
-        for child, element in zip(seeds[1:], sorted(elements), strict=True)
-    }
-    return EvaluationKeys(_as_value(relinearization, params, level), galois, params)
+    return switching_keys(seed, secret, level, dict.fromkeys(elements, level), seeded)
+
+
+def switching_keys(
+    seed: Seed,
+    secret: SecretKey,
+    relinearization: int | None,
+    galois: Mapping[int, int],
+    seeded: bool,
+    progress: bool = False,
+) -> EvaluationKeys:
+    """Makes keys, each up to a level of its own.
+
+    Args:
+      seed: `uint32[8]`.
+      secret: a single secret key.
+      relinearization: the highest level of products; None for no key.
+      galois: by galois element, the highest level of the automorphism.
+      seeded: as for `evaluation_keys`.
+      progress: whether to show a progress meter, which needs tqdm.
+    """
+    params = secret.params
+    levels = ({} if relinearization is None else {_SQUARE: relinearization}) | dict(sorted(galois.items()))
+    root, made = seed_for("evaluation_keys", seed, secret), {}
+    for element, level in _metered(levels.items()) if progress else levels.items():
+        # One seed and another choice of keys may not draw one mask for two keys: a key's seed is its element's.
+        (child,) = numbered_seeds(root, [element])
+        key = _made(child, secret.data, element, params, level, seeded)
+        made[element] = _as_value(jax.block_until_ready(key) if progress else key, params, level)
+    return EvaluationKeys(made.pop(_SQUARE, None), made, params)
 
 
 def galois_element(params: Parameters, step: int) -> int:
@@ -109,8 +137,8 @@ def galois_element(params: Parameters, step: int) -> int:
     return pow(5, step % (params.degree // 2), 2 * params.degree)
 
 
-def check_secret(operation: str, secret: object) -> None:
-    """Refuses anything but a secret key where one is meant.
+def check_secret(operation: str, secret: object) -> SecretKey:
+    """The secret key, or a refusal of anything else where one is meant.
 
     Raises:
       TypeError: it is something else.
@@ -119,16 +147,23 @@ def check_secret(operation: str, secret: object) -> None:
         raise TypeError(
             f"{operation}: got {type(secret).__name__} for the secret key; type fhejax.secret_key(seed, params)"
         )
+    return secret
 
 
-def _check_one(operation: str, secret: SecretKey) -> None:
-    """Refuses a batch: each secret needs randomness of its own."""
+def check_one(operation: str, secret: SecretKey) -> None:
+    """Refuses a batch: each secret needs randomness of its own.
+
+    Raises:
+      TypeError: it is no secret key.
+      ValueError: it is a batch.
+    """
     check_secret(operation, secret)
     batch = secret.data.shape[:-2]
     if batch:
+        name = f"fhejax.{operation}" if operation.isidentifier() else operation
         raise ValueError(
             f"{operation}: got a batch of secret keys, shape {batch}; each needs a seed of its own: "
-            f"type jax.vmap(fhejax.{operation})(fhejax.split_seed(seed, {batch[0]}), secrets)"
+            f"type jax.vmap({name})(fhejax.split_seed(seed, {batch[0]}), secrets)"
         )
 
 
@@ -159,25 +194,39 @@ def _public(seed, secret, params):
     return jnp.stack([b, a], axis=-3)
 
 
+def _metered(levels):
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("progress=True needs tqdm; type pip install fhejax[fit]") from error
+    return tqdm(levels, desc="evaluation keys", unit="key")
+
+
 def _as_value(key: Any, params: Parameters, level: int) -> SwitchingKey:
     if isinstance(key, SeededKey):
         return SwitchingKey(key.first, params, level, key.mask_seed)
     return SwitchingKey(key, params, level)
 
 
-@_compat.jit(2, 3, 4)
-def _square_key(seed, secret, params, level, seeded):
-    square = multiply(secret, secret, params.moduli + params.special_moduli)
-    return _switching_key(seed, square, secret, params, level, seeded)
-
-
-@_compat.jit(2, 3, 4, 5)
-def _galois_key(seed, secret, params, level, element, seeded):
-    """From s to phi^-1(s): the automorphism itself comes after the key switch."""
-    target = automorphism(secret, pow(element, -1, 2 * params.degree))
+def _made(seed, secret, element, params, level, seeded):
+    """From s^2 to s, or from s to phi^-1(s): the automorphism itself comes after the key switch."""
+    if element == _SQUARE:
+        square = _square(secret, params.moduli + params.special_moduli)
+        return _switching_key(seed, square, secret, params, level, seeded)
+    target = _automorphism(secret, pow(element, -1, 2 * params.degree))
     return _switching_key(seed, secret, target, params, level, seeded)
 
 
+@_compat.jit(1)
+def _square(secret, moduli):
+    return multiply(secret, secret, moduli)
+
+
+_automorphism = _compat.jit(1)(automorphism)
+
+
+# One program for all keys of a level.
+@_compat.jit(3, 4, 5)
 def _switching_key(seed, source, target, params, level, seeded):
     """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_level and the special primes.
 

@@ -10,23 +10,22 @@ section 4.
 
 from typing import Any, TypeVar
 
-import numpy as np
-
-from fhejax import _compat
+from fhejax import arithmetic
 from fhejax.encryption import check_same_params
 from fhejax.errors import LevelError, ScaleError, static_integer
-from fhejax.primitives.basis import mod_down
-from fhejax.primitives.modular import multiply_scalar
+from fhejax.simulation.simulated import Simulated
 from fhejax.values import Ciphertext, Plaintext
 
-Encoded = TypeVar("Encoded", bound=Ciphertext | Plaintext)
-Other = TypeVar("Other", bound=Ciphertext | Plaintext)
+Encoded = TypeVar("Encoded", bound=Ciphertext | Plaintext | Simulated)
+Other = TypeVar("Other", bound=Ciphertext | Plaintext | Simulated)
+# What a program computes with; the same program takes either.
+Encrypted = TypeVar("Encrypted", bound=Ciphertext | Simulated)
 
 # A ratio of scales is rounded to an integer; with fewer bits than this the rounding would show in the values.
 _LEAST_FACTOR = 2.0**15
 
 
-def rescale(x: Ciphertext) -> Ciphertext:
+def rescale(x: Encrypted) -> Encrypted:
     """Divides by the last prime, and drops it.
 
     Args:
@@ -52,7 +51,7 @@ def rescale(x: Ciphertext) -> Ciphertext:
     return rescaled(x, "rescale")
 
 
-def drop_to_level(x: Ciphertext, level: int) -> Ciphertext:
+def drop_to_level(x: Encrypted, level: int) -> Encrypted:
     """Brings a ciphertext to a lower level, at that level's canonical scale.
 
     Args:
@@ -81,7 +80,10 @@ def align(operation: str, x: Encoded, y: Other) -> tuple[Encoded, Other]:
     Raises:
       ParametersMismatchError: they belong to different parameter sets.
       ScaleError: their scales are too near each other to be brought together by an integer factor.
+      TypeError: one is encrypted and the other simulated.
     """
+    if {type(x), type(y)} == {Ciphertext, Simulated}:
+        raise TypeError(f"{operation}: one operand is encrypted and the other simulated; encrypt both or simulate both")
     check_same_params(operation, x, y)
     while (x.level, x.scale) != (y.level, y.scale):
         if x.level > y.level or (x.level == y.level and x.scale < y.scale):
@@ -103,27 +105,26 @@ def to_canonical(x: Encoded) -> Encoded:
 
 
 def check_ciphertext(operation: str, x: Any) -> None:
-    """Refuses anything but a ciphertext.
+    """Refuses anything but a ciphertext or a simulated one.
 
     Raises:
       TypeError: it is something else.
     """
-    if not isinstance(x, Ciphertext):
+    if not isinstance(x, (Ciphertext, Simulated)):
         raise TypeError(
             f"{operation}: got {type(x).__name__} for the ciphertext; type fhejax.encrypt(seed, key, values)"
         )
 
 
 def rescaled(x: Encoded, operation: str) -> Encoded:
-    """`rescale` for ciphertexts and plaintexts, on behalf of `operation`."""
+    """`rescale` for anything that has levels, on behalf of `operation`."""
     if x.level == 0:
         raise LevelError(
             f"{operation}: the operand is at level 0 and no level is left to rescale into; make parameters with more "
             f"depth, such as Parameters.for_depth({x.params.max_level + 1}), or bootstrap"
         )
-    moduli = x.params.moduli_at(x.level)
     scale = product_scale(x.params, x.level, x.scale)
-    return _with(x, _mod_down(x.data, moduli[:-1], moduli[-1:]), x.level - 1, scale)
+    return arithmetic.change_level(x, 1, x.level, x.level - 1, scale)
 
 
 def product_scale(params: Any, level: int, scale: float) -> float:
@@ -154,11 +155,7 @@ def brought_to(x: Encoded, level: int, scale: float) -> Encoded:
             f"scales {x.scale:.6g} and {scale:.6g} at level {level} differ by a factor of {factor:.6g}, too small to "
             "be made an integer; encode at params.scale_at(level), or rescale the products first"
         )
-    scalar = np.array([round(factor) % q for q in moduli], np.uint64)
-    data = _multiply_scalar(x.data[..., : top + 1, :], scalar, moduli)
-    if top > level:
-        data = _mod_down(data, moduli[:-1], moduli[-1:])
-    return _with(x, data, level, scale)
+    return arithmetic.change_level(x, round(factor), top, level, scale)
 
 
 def _toward(operation, x, y):
@@ -166,11 +163,3 @@ def _toward(operation, x, y):
         return brought_to(x, y.level, y.scale)
     except (ScaleError, LevelError) as error:
         raise type(error)(f"{operation}: {error}") from None
-
-
-def _with(x: Encoded, data: Any, level: int, scale: float) -> Encoded:
-    return type(x)(data, x.params, level, scale, x.slots, x.real)
-
-
-_mod_down = _compat.jit(1, 2)(mod_down)
-_multiply_scalar = _compat.jit(2)(multiply_scalar)

@@ -13,20 +13,17 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fhejax import _compat
-from fhejax.encoding import encode
+from fhejax import _compat, arithmetic
 from fhejax.encryption import check_same_params
-from fhejax.errors import LevelError, MissingKeyError, ParametersMismatchError
-from fhejax.levels import align, brought_to, check_ciphertext, product_scale, to_canonical
-from fhejax.primitives import modular
-from fhejax.primitives.basis import mod_down
-from fhejax.primitives.key_switch import key_switch
-from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, tensor
-from fhejax.primitives.residues import round_to_residues
+from fhejax.errors import LevelError, ParametersMismatchError, missing_key
+from fhejax.levels import Encrypted, align, brought_to, check_ciphertext, product_scale, to_canonical
+from fhejax.simulation.simulated import Simulated
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, operators
 
+_ENCRYPTED = Ciphertext, Simulated
 
-def add(x: Any, y: Any) -> Ciphertext:
+
+def add(x: Any, y: Any) -> Any:
     """x + y.
 
     Args:
@@ -42,24 +39,24 @@ def add(x: Any, y: Any) -> Ciphertext:
       ParametersMismatchError: parameters or slots differ.
     """
     x, y = _ciphertext_first("add", x, y)
-    return _sum("add", x, y, _add)
+    return _sum("add", x, y)
 
 
-def subtract(x: Any, y: Any) -> Ciphertext:
+def subtract(x: Any, y: Any) -> Any:
     """x - y. Arguments, result and errors as for `add`."""
-    if isinstance(x, Ciphertext):
-        return _sum("subtract", x, y, _subtract)
+    if isinstance(x, _ENCRYPTED):
+        return _sum("subtract", x, y, negative=True)
     check_ciphertext("subtract", y)
-    return _sum("subtract", negate(y), x, _add)
+    return _sum("subtract", negate(y), x)
 
 
-def negate(x: Ciphertext) -> Ciphertext:
+def negate(x: Encrypted) -> Encrypted:
     """-x. Level and scale stay; error added: none; keys needed: none."""
     check_ciphertext("negate", x)
-    return _with(x, _negate(x.data, x.params.moduli_at(x.level)), x.level, x.scale)
+    return arithmetic.negate(x)
 
 
-def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Ciphertext:
+def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Any:
     """x y, relinearised and rescaled.
 
     Args:
@@ -79,18 +76,18 @@ def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Ciphertext:
     Source: Cheon et al., 2018; merged ModDown and rescale: Kim, Polyakov & Zucca, "Revisiting Homomorphic Encryption
     Schemes for Finite Fields", 2021.
     """
-    if not (isinstance(x, Ciphertext) and isinstance(y, Ciphertext)):
+    if not (isinstance(x, _ENCRYPTED) and isinstance(y, _ENCRYPTED)):
         return multiply_plain(*_ciphertext_first("multiply", x, y))
     return _multiply("multiply", x, y, keys)
 
 
-def square(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
+def square(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
     """x^2, relinearised and rescaled: `multiply(x, x, keys)`."""
     check_ciphertext("square", x)
     return _multiply("square", x, x, keys)
 
 
-def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
+def multiply_plain(x: Encrypted, values: Any) -> Encrypted:
     """x times a plaintext, an array or a number, rescaled.
 
     A Python integer multiplies exactly and takes no level; every other number is encoded at the canonical scale.
@@ -108,26 +105,24 @@ def multiply_plain(x: Ciphertext, values: Any) -> Ciphertext:
       ValueError: values that cannot be encoded.
     """
     check_ciphertext("multiply_plain", x)
-    if isinstance(values, Ciphertext):
+    if isinstance(values, _ENCRYPTED):
         raise TypeError("multiply_plain: both operands are ciphertexts; type multiply(x, y, keys)")
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
-        return _multiply_integer(x, int(values))
+        _check_fits("the integer", values, abs(int(values)) * fractions.Fraction(x.scale), x.scale, x.params, x.level)
+        return arithmetic.multiply_integer(x, int(values))
     x = to_canonical(x)
     if x.level == 0:
         raise _no_level("multiply_plain", x)
-    params, level = x.params, x.level
     if _is_real_number(values):
-        scalar = _number_residues(values, x.scale, params, level)
-        data = _scale_rescale(x.data, scalar, params, level)
-        return _with(x, data, level - 1, params.scale_at(level - 1))
-    plain = _as_plaintext("multiply_plain", values, x)
-    x, plain = align("multiply_plain", x, plain)
+        _check_number(values, x)
+        return arithmetic.multiply_number(x, values, x.params.scale_at(x.level - 1))
+    x, plain = align("multiply_plain", x, _as_plaintext("multiply_plain", values, x))
     if x.level == 0:
         raise _no_level("multiply_plain", x)
-    return _product(x, plain, _multiply_plain_rescale(x.data, plain.data, x.params, x.level))
+    return arithmetic.multiply_plain(x, plain, (), product_scale(x.params, x.level, x.scale * plain.scale))
 
 
-def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
+def dot_plain(xs: Sequence[Encrypted], values: Any) -> Encrypted:
     """The sum of x_i times plaintext_i, rescaled once: a linear layer's inner loop.
 
     Args:
@@ -159,12 +154,11 @@ def dot_plain(xs: Sequence[Ciphertext], values: Sequence[Any]) -> Ciphertext:
     scale = xs[0].params.scale_at(level)
     xs = [brought_to(x, level, scale) for x in xs]
     plains = [brought_to(plain, level, scale) for plain in plains]
-    data = _dot_plain_rescale([x.data for x in xs], [plain.data for plain in plains], xs[0].params, level)
-    real = all(x.real for x in (*xs, *plains))
-    return Ciphertext(data, xs[0].params, level - 1, xs[0].params.scale_at(level - 1), xs[0].slots, real)
+    more = list(zip(xs[1:], plains[1:], strict=True))
+    return arithmetic.multiply_plain(xs[0], plains[0], more, xs[0].params.scale_at(level - 1))
 
 
-def product(x: Any, y: Any) -> Ciphertext:
+def product(x: Any, y: Any) -> Any:
     """The operator `x * y`: `multiply_plain`, or for two ciphertexts their raw product.
 
     The raw product has three components and the scale of both together; sums of such products need only one
@@ -177,15 +171,14 @@ def product(x: Any, y: Any) -> Ciphertext:
     Raises:
       LevelError: the product would not fit below the modulus at level 0.
     """
-    if not (isinstance(x, Ciphertext) and isinstance(y, Ciphertext)):
+    if not (isinstance(x, _ENCRYPTED) and isinstance(y, _ENCRYPTED)):
         return multiply_plain(*_ciphertext_first("multiply", x, y))
     x, y = align("multiply", to_canonical(x), to_canonical(y))
     _check_factors("multiply", x, y)
-    data = _tensor(x.data, y.data, x.params.moduli_at(x.level))
-    return Ciphertext(data, x.params, x.level, x.scale * y.scale, x.slots, x.real and y.real)
+    return arithmetic.tensor(x, y)
 
 
-def relinearize(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
+def relinearize(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
     """Brings a raw product back to two components.
 
     Returns:
@@ -201,10 +194,10 @@ def relinearize(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     if x.components == 2:
         return x
     key = relinearization_key("relinearize", keys, x)
-    return _with(x, _relinearize(x.data, key, x.params, x.level), x.level, x.scale)
+    return arithmetic.relinearize(x, key)
 
 
-def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Ciphertext) -> Any:
+def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Ciphertext | Simulated) -> Any:
     """The relinearisation key as primitives take it, checked against the ciphertext that it is for.
 
     Raises:
@@ -212,17 +205,20 @@ def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Cipherte
       MissingKeyError: it is not there, or for lower levels only.
     """
     check_keys(operation, keys, x)
-    key = keys.relinearization if keys is not None else None
-    if key is None or key.level < x.level:
-        have = "there is none" if key is None else f"it is for level {key.level} and below"
-        raise MissingKeyError(
-            f"{operation}: needs the relinearisation key at level {x.level}, and {have}; "
-            f"type {operation}(..., keys) with keys = fhejax.evaluation_keys(seed, secret_key)"
-        )
-    return key.operand
+    if keys is None and isinstance(x, Simulated):
+        return None
+    key = keys.relinearization_key(x.level) if keys is not None else None
+    if key is not None:
+        return key.operand
+    lower = keys.relinearization if keys is not None else None
+    have = "there is none" if lower is None else f"it is for level {lower.level} and below"
+    raise missing_key(
+        f"{operation}: needs the relinearisation key at level {x.level}, and {have}; "
+        f"type {operation}(..., keys) with keys = fhejax.evaluation_keys(seed, secret_key)"
+    )
 
 
-def check_keys(operation: str, keys: Any, x: Ciphertext) -> None:
+def check_keys(operation: str, keys: Any, x: Ciphertext | Simulated) -> None:
     """Refuses anything but evaluation keys of the ciphertext's parameters (or None, which has no keys).
 
     Raises:
@@ -243,26 +239,26 @@ def _multiply(operation, x, y, keys):
     x, y = align(operation, to_canonical(x), to_canonical(y))
     _check_factors(operation, x, y)
     key = relinearization_key(operation, keys, x)
-    return _product(x, y, _multiply_relinearize_rescale(x.data, y.data, key, x.params, x.level))
+    return arithmetic.multiply(x, y, key, product_scale(x.params, x.level, x.scale * y.scale))
 
 
-def _sum(operation, x, y, combine):
+def _sum(operation, x, y, negative=False):
     """x + y or x - y for a ciphertext x."""
     if _is_real_number(y):
-        residues = _number_residues(y, x.scale, x.params, x.level)
-        return _with(x, _add_constant(x.data, residues, combine is _subtract, x.params.moduli_at(x.level)))
-    if not isinstance(y, Ciphertext):
-        y = _as_ciphertext(_as_plaintext(operation, y, x))
+        _check_number(y, x)
+        return arithmetic.add_number(x, y, negative)
+    if not isinstance(y, _ENCRYPTED):
+        x, plain = align(operation, x, _as_plaintext(operation, y, x))
+        return arithmetic.add_plain(x, plain, negative)
     x, y = align(operation, x, y)
     _check_slots(operation, x, y)
-    data = combine(x.data, y.data, x.params.moduli_at(x.level))
-    return Ciphertext(data, x.params, x.level, x.scale, x.slots, x.real and y.real)
+    return (arithmetic.subtract if negative else arithmetic.add)(x, y)
 
 
 def _ciphertext_first(operation, x, y):
-    if isinstance(x, Ciphertext):
+    if isinstance(x, _ENCRYPTED):
         return x, y
-    if isinstance(y, Ciphertext):
+    if isinstance(y, _ENCRYPTED):
         return y, x
     raise TypeError(f"{operation}: neither operand is a ciphertext, but {type(x).__name__} and {type(y).__name__}")
 
@@ -289,39 +285,24 @@ def _no_level(operation, x):
     )
 
 
-def _with(x, data, level=None, scale=None):
-    return Ciphertext(
-        data, x.params, x.level if level is None else level, x.scale if scale is None else scale, x.slots, x.real
-    )
-
-
-def _product(x, y, data):
-    scale = product_scale(x.params, x.level, x.scale * y.scale)
-    return Ciphertext(data, x.params, x.level - 1, scale, x.slots, x.real and y.real)
-
-
 def _is_real_number(value):
     """A number that a constant polynomial can hold: one real value for all slots."""
-    if isinstance(value, (Ciphertext, Plaintext, bool)):
+    if isinstance(value, (*_ENCRYPTED, Plaintext, bool)):
         return False
     if isinstance(value, numbers.Real):
         return True
     return getattr(value, "ndim", None) == 0 and jnp.issubdtype(value.dtype, jnp.number) and not jnp.iscomplexobj(value)
 
 
-def _number_residues(value, scale, params, level):
-    """round(value scale) modulo each prime, `uint64[limbs]`; for a concrete number, a constant of the program."""
-    moduli = params.moduli_at(level)
+def _check_number(value, x):
+    """Refuses a number that is not finite or does not fit, where it can be looked at."""
     if _compat.is_traced(value):
-        # A copy: with x64 off, eager vmap holds a NumPy double behind a float32 tracer (as in encode).
-        return _encode_number(jnp.array(value, copy=True), scale, moduli)
+        return
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"the number {number} is not finite; ciphertexts hold finite values only")
-    exact = fractions.Fraction(number) * fractions.Fraction(scale)
-    _check_fits("the number", number, abs(exact), scale, params, level)
-    rounded = math.floor(abs(exact) + fractions.Fraction(1, 2)) * (-1 if exact < 0 else 1)
-    return np.array([rounded % q for q in moduli], np.uint64)
+    scaled = abs(fractions.Fraction(number)) * fractions.Fraction(x.scale)
+    _check_fits("the number", number, scaled, x.scale, x.params, x.level)
 
 
 def _check_fits(what, value, scaled, scale, params, level):
@@ -334,96 +315,12 @@ def _check_fits(what, value, scaled, scale, params, level):
         )
 
 
-def _multiply_integer(x, value):
-    moduli = x.params.moduli_at(x.level)
-    _check_fits("the integer", value, abs(value) * fractions.Fraction(x.scale), x.scale, x.params, x.level)
-    residues = np.array([value % q for q in moduli], np.uint64)
-    return _with(x, _multiply_scalar(x.data, residues, moduli))
-
-
 def _as_plaintext(operation, values, x):
-    """A plaintext as it is; anything else encoded like the ciphertext `x`."""
+    """What `x` can be combined with: a plaintext as it is; anything else encoded like the ciphertext `x`."""
     if isinstance(values, Plaintext):
         check_same_params(operation, x, values)
         _check_slots(operation, x, values)
-        return values
-    return encode(values, x.params, level=x.level, scale=x.scale, slots=x.slots)
-
-
-def _as_ciphertext(plain):
-    """A plaintext as the ciphertext (m, 0) with the second component left out: `uint64[*batch, 1, limbs, N]`."""
-    return Ciphertext(plain.data[..., None, :, :], plain.params, plain.level, plain.scale, plain.slots, plain.real)
-
-
-def _by_components(function):
-    """Applies `function` to the components that both have, and keeps those that only one has."""
-
-    def combined(x, y, moduli):
-        common = min(x.shape[-3], y.shape[-3])
-        head = function(x[..., :common, :, :], y[..., :common, :, :], moduli)
-        longer = x if x.shape[-3] > common else y
-        if longer.shape[-3] == common:
-            return head
-        tail = longer[..., common:, :, :]
-        if longer is y and function is modular.subtract:
-            tail = modular.negate(tail, moduli)
-        tail = jnp.broadcast_to(tail, (*head.shape[:-3], *tail.shape[-3:]))
-        return jnp.concatenate([head, tail], axis=-3)
-
-    return _compat.jit(2)(combined)
-
-
-_add, _subtract = _by_components(modular.add), _by_components(modular.subtract)
-_tensor = _compat.jit(2)(tensor)
-_negate = _compat.jit(1)(modular.negate)
-_multiply_scalar = _compat.jit(2)(modular.multiply_scalar)
-
-
-@_compat.jit(1, 2)
-def _encode_number(value, scale, moduli):
-    return round_to_residues(value.astype(jnp.float64)[..., None], scale, moduli)[..., 0]
-
-
-@_compat.jit(2, 3)
-def _add_constant(data, residues, negative, moduli):
-    """Adds a constant to every value of the first component: a constant polynomial has one value everywhere."""
-    c0 = data[..., 0, :, :]
-    constant = jnp.broadcast_to(residues[..., None], c0.shape[-2:])
-    c0 = (modular.subtract if negative else modular.add)(c0, constant, moduli)
-    return jnp.concatenate([c0[..., None, :, :], data[..., 1:, :, :]], axis=-3)
-
-
-@_compat.jit(2, 3)
-def _scale_rescale(data, scalar, params, level):
-    moduli = params.moduli_at(level)
-    return mod_down(modular.multiply_scalar(data, scalar, moduli), moduli[:-1], moduli[-1:])
-
-
-@_compat.jit(2, 3)
-def _multiply_plain_rescale(data, plain, params, level):
-    moduli = params.moduli_at(level)
-    return mod_down(modular.multiply(data, plain[..., None, :, :], moduli), moduli[:-1], moduli[-1:])
-
-
-@_compat.jit(2, 3)
-def _dot_plain_rescale(xs, plains, params, level):
-    moduli = params.moduli_at(level)
-    total = modular.multiply(xs[0], plains[0][..., None, :, :], moduli)
-    for x, plain in zip(xs[1:], plains[1:], strict=True):
-        total = modular.multiply_add(x, plain[..., None, :, :], total, moduli)
-    return mod_down(total, moduli[:-1], moduli[-1:])
-
-
-@_compat.jit(3, 4)
-def _multiply_relinearize_rescale(x, y, key, params, level):
-    return multiply_ciphertexts(x, y, key, params.moduli_at(level), params.special_moduli, params.digit_size)
-
-
-@_compat.jit(2, 3)
-def _relinearize(data, key, params, level):
-    moduli = params.moduli_at(level)
-    switched = key_switch(data[..., 2, :, :], key, moduli, params.special_moduli, params.digit_size)
-    return modular.add(data[..., :2, :, :], switched, moduli)
+    return arithmetic.plaintext_like(x, values)
 
 
 operators.update(add=add, subtract=subtract, negate=negate, product=product)

@@ -5,6 +5,7 @@ A seed is used once. Whoever needs several splits one; the streams are defined i
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -69,9 +70,14 @@ def split_seed(seed: Seed, n: int) -> UInt32[Array, "n 8"]:
     n = static_integer("split_seed", "n", n)
     if n < 1:
         raise ValueError(f"split_seed: n = {n}; need at least 1")
-    place = np.zeros((n, 4), np.uint32)
-    place[:, 1], place[:, 2] = _SPLIT, np.arange(n)
-    return chacha20(words, place)[:, :8]
+    return numbered_seeds(words, range(n))
+
+
+def numbered_seeds(seed: Any, numbers: Sequence[int]) -> jax.Array:
+    """The seeds of `split_seed` that have these numbers, `uint32[len(numbers), 8]`."""
+    place = np.zeros((len(numbers), 4), np.uint32)
+    place[:, 1], place[:, 2] = _SPLIT, numbers
+    return chacha20(seed, place)[:, :8]
 
 
 def seed_for(use: str, seed: Any, *values: Any) -> jax.Array:

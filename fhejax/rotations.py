@@ -4,26 +4,25 @@ A rotation is a key switch followed by an automorphism. A step without a key of 
 have one, at one key switch each; the shortest composition is found when the program is traced.
 """
 
-import collections
 import functools
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import jax
+import numpy as np
 
-from fhejax import _compat
-from fhejax.errors import MissingKeyError
+from fhejax import arithmetic
+from fhejax.errors import MissingKeyError, missing_key
 from fhejax.keys import galois_element
-from fhejax.levels import check_ciphertext
+from fhejax.levels import Encrypted, check_ciphertext
 from fhejax.ops import add, check_keys
-from fhejax.primitives.key_switch import hoisted_rotations
-from fhejax.values import Ciphertext, EvaluationKeys, galois_steps
+from fhejax.simulation.simulated import Simulated
+from fhejax.values import EvaluationKeys, SwitchingKey, galois_steps
 
 _log = logging.getLogger("fhejax")
 
 
-def rotate(x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
+def rotate(x: Encrypted, step: int, keys: EvaluationKeys | None) -> Encrypted:
     """Brings slot i + step to slot i, as `numpy.roll(values, -step)`.
 
     Args:
@@ -45,7 +44,7 @@ def rotate(x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
     return _rotate("rotate", x, step, keys)
 
 
-def rotate_many(x: Ciphertext, steps: Sequence[int], keys: EvaluationKeys) -> list[Ciphertext]:
+def rotate_many(x: Encrypted, steps: Sequence[int], keys: EvaluationKeys | None) -> list[Encrypted]:
     """Rotations of one ciphertext by several steps, with the costly part (ModUp) done once: hoisting.
 
     Args:
@@ -64,13 +63,16 @@ def rotate_many(x: Ciphertext, steps: Sequence[int], keys: EvaluationKeys) -> li
     if not isinstance(steps, Iterable):
         raise TypeError(f"rotate_many: steps = {steps!r}; type rotate_many(x, ({steps!r},), keys)")
     reduced = [_checked("rotate_many", x, step, keys)[1] for step in steps]
-    direct = {step: _path("rotate_many", step, keys, x) for step in reduced}
-    hoisted = [step for step, path in direct.items() if len(path) == 1]
-    results = dict(zip(hoisted, _rotated(x, [_element_for(step, keys, x) for step in hoisted], keys), strict=True))
-    return [results[step] if step in results else _rotate("rotate_many", x, step, keys) for step in reduced]
+    paths = {step: _path("rotate_many", step, keys, x) for step in dict.fromkeys(reduced)}
+    hoisted = {step: path[0] for step, path in paths.items() if len(path) == 1}
+    results = {step: _follow("rotate_many", x, step, path) for step, path in paths.items() if step not in hoisted}
+    if hoisted:
+        elements, switches = zip(*hoisted.values(), strict=True)
+        results |= zip(hoisted, arithmetic.automorphisms(x, elements, switches), strict=True)
+    return [results[step] for step in reduced]
 
 
-def conjugate(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
+def conjugate(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
     """The complex conjugate of every slot.
 
     Returns:
@@ -83,16 +85,16 @@ def conjugate(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
     _check_two("conjugate", x)
     check_keys("conjugate", keys, x)
     element = 2 * x.params.degree - 1
-    key = keys.galois.get(element) if keys is not None else None
-    if key is None or key.level < x.level:
-        raise MissingKeyError(
+    key = keys.galois_key(element, x.level) if keys is not None else None
+    if key is None and not (keys is None and isinstance(x, Simulated)):
+        raise missing_key(
             f"conjugate: needs the conjugation key at level {x.level}; "
             "type fhejax.evaluation_keys(seed, secret_key, conjugation=True)"
         )
-    return _rotated(x, [element], keys)[0]
+    return arithmetic.automorphisms(x, [element], [key])[0]
 
 
-def sum_slots(x: Ciphertext, keys: EvaluationKeys) -> Ciphertext:
+def sum_slots(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
     """The sum of all slots, in every slot.
 
     Returns:
@@ -122,16 +124,20 @@ def rotation_path(keys: EvaluationKeys, step: int, slots: int | None = None) -> 
       MissingKeyError: no composition gives this step.
     """
     slots = slots or keys.params.slots
-    return _find(step % slots, tuple(sorted({s % slots for s in keys.rotations})), slots)
+    return find_path(step % slots, tuple(sorted({s % slots for s in keys.rotations})), slots)
 
 
-def _rotate(operation: str, x: Ciphertext, step: int, keys: EvaluationKeys) -> Ciphertext:
+def _rotate(operation: str, x: Encrypted, step: int, keys: EvaluationKeys | None) -> Encrypted:
     x, step = _checked(operation, x, step, keys)
-    path = _path(operation, step, keys, x)
+    return _follow(operation, x, step, _path(operation, step, keys, x))
+
+
+def _follow(operation, x, step, path):
     if len(path) > 1:
-        _log.info("%s by %d: composed of %s, %d key switches", operation, step, path, len(path))
-    for part in path:
-        (x,) = _rotated(x, [_element_for(part, keys, x)], keys)
+        parts = tuple(galois_steps(x.params.degree)[element] for element, _ in path)
+        _log.info("%s by %d: composed of %s, %d key switches", operation, step, parts, len(path))
+    for element, key in path:
+        (x,) = arithmetic.automorphisms(x, [element], [key])
     return x
 
 
@@ -154,60 +160,62 @@ def _check_two(operation, x):
         raise ValueError(f"{operation}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
 
 
-def _path(operation, step, keys, x):
-    steps = galois_steps(x.params.degree)
-    galois = {} if keys is None else keys.galois
-    usable = {steps[g] % x.slots for g, key in galois.items() if g in steps and key.level >= x.level}
+def _path(operation, step, keys, x) -> tuple[tuple[int, SwitchingKey | None], ...]:
+    """The galois elements that together rotate `x` by `step`, each with its key."""
+    if step == 0:
+        return ()
+    element = galois_element(x.params, step)
+    if keys is None and isinstance(x, Simulated):
+        return ((element, None),)
+    if keys is not None and (key := keys.galois_key(element, x.level, x.slots)) is not None:
+        return ((element, key),)
+    steps, galois = galois_steps(x.params.degree), {} if keys is None else keys.galois
+    reaching = sorted((steps[g], g) for g, key in galois.items() if g in steps and key.level >= x.level)
+    # For sparse packing, any step equal modulo the slots serves: the least of them.
+    usable = {full % x.slots: g for full, g in reversed(reaching)}
     try:
-        return _find(step, tuple(sorted(usable)), x.slots)
+        path = find_path(step, tuple(sorted(usable)), x.slots)
     except MissingKeyError:
-        raise MissingKeyError(
+        raise missing_key(
             f"{operation}: no key for step {step} at level {x.level}, and none of the steps there are composes it: "
             f"{sorted(usable)}; type fhejax.evaluation_keys(seed, secret_key, rotations=({step}, ...))"
         ) from None
+    return tuple((usable[part], galois[usable[part]]) for part in path)
 
 
-@functools.lru_cache(maxsize=4096)
-def _find(step: int, steps: tuple[int, ...], slots: int) -> tuple[int, ...]:
-    """The shortest sum of `steps` that is `step` modulo `slots`, by breadth-first search."""
-    if step == 0:
-        return ()
-    if step in steps:
-        return (step,)
-    came_by, queue = {0: 0}, collections.deque([0])
-    while queue and step not in came_by:
-        at = queue.popleft()
-        for one in steps:
-            if (at + one) % slots not in came_by:
-                came_by[(at + one) % slots] = one
-                queue.append((at + one) % slots)
-    if step not in came_by:
+def find_path(step: int, steps: tuple[int, ...], slots: int) -> tuple[int, ...]:
+    """The shortest sum of `steps` that is `step` modulo `slots`.
+
+    Raises:
+      MissingKeyError: there is none.
+    """
+    if step == 0 or step in steps:
+        return (step,) * (step != 0)
+    last, _ = shortest_paths(steps, slots)
+    if last[step] < 0:
         raise MissingKeyError(f"no composition of the steps {steps} rotates by {step}")
     path = []
     while step:
-        path.append(came_by[step])
-        step = (step - came_by[step]) % slots
+        path.append(int(last[step]))
+        step = (step - path[-1]) % slots
     return tuple(sorted(path))
 
 
-def _element_for(step, keys, x):
-    """The galois element with a key that rotates `x` by `step`: for sparse packing, any step equal modulo the slots."""
-    params = x.params
-    for full in range(step, params.degree // 2, x.slots):
-        element = galois_element(params, full)
-        if element in keys.galois and keys.galois[element].level >= x.level:
-            return element
-    raise AssertionError("the path takes only steps that have a key")
+@functools.lru_cache(maxsize=64)
+def shortest_paths(steps: tuple[int, ...], slots: int) -> tuple[np.ndarray, np.ndarray]:
+    """How each number modulo `slots` is composed of `steps`, by breadth-first search.
 
-
-def _rotated(x: Ciphertext, elements: list[int], keys: EvaluationKeys) -> list[Ciphertext]:
-    if not elements:
-        return []
-    operands = tuple(keys.galois[element].operand for element in elements)
-    results: list[Any] = _rotate_data(x.data, operands, tuple(elements), x.params, x.level)
-    return [Ciphertext(data, x.params, x.level, x.scale, x.slots, x.real) for data in results]
-
-
-@_compat.jit(2, 3, 4)
-def _rotate_data(data, keys, elements, params, level):
-    return hoisted_rotations(data, keys, elements, params.moduli_at(level), params.special_moduli, params.digit_size)
+    Returns:
+      `int32[slots]` twice: the last step on a shortest path, and the length of the path; -1 where there is none.
+    """
+    last, length = np.full((2, slots), -1, np.int32)
+    last[0], length[0], frontier = 0, 0, np.zeros(1, np.int32)
+    while frontier.size:
+        reached = []
+        for step in steps:
+            places = (frontier + step) % slots
+            new = places[last[places] < 0]
+            last[new], length[new] = step, length[frontier[0]] + 1
+            reached.append(new)
+        frontier = np.concatenate([*reached, frontier[:0]])
+    return last, length

@@ -1,9 +1,9 @@
 """Files of values, and export of programs that take them.
 
-A file is safetensors: the residues as `uint64` tensors, the masks' seeds of seeded keys as `uint32` ones, and under
-"fhejax" in its metadata the header (see `fhejax.headers`), with a CRC-32 of each tensor. Loading trusts nothing:
-whatever a file holds, the result is a well-formed value or a ValueError. That does not prove who made it: for that,
-sign the file.
+A file is safetensors: the residues as `uint64` tensors, the masks' seeds of seeded keys as `uint32` ones, the
+coefficients of polynomials as `float64` ones, whatever their type; and under "fhejax" in its metadata the header (see
+`fhejax.headers`), with a CRC-32 of each tensor. Loading trusts nothing: whatever a file holds, the result is a
+well-formed value or a ValueError. That does not prove who made it: for that, sign the file.
 """
 
 import functools
@@ -22,10 +22,13 @@ from safetensors.numpy import save_file
 
 from fhejax import _compat, headers, native
 from fhejax.parameters import Parameters
+from fhejax.polynomials.checks import checked_parity
+from fhejax.polynomials.polynomial import Polynomial
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 
 _SEED = ".mask_seed"  # behind the name of a key's tensor
 _TYPES = {kind.__name__: kind for kind in (Plaintext, Ciphertext, PublicKey, SwitchingKey, EvaluationKeys, SecretKey)}
+_KINDS = (*_TYPES, "Parameters", "Polynomial")
 
 
 def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False) -> None:
@@ -35,13 +38,13 @@ def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False
 
     Args:
       path: where; by custom it ends in `.safetensors`.
-      value: a Plaintext, Ciphertext, PublicKey, SwitchingKey, EvaluationKeys, SecretKey or Parameters. A batch is
-        one value.
+      value: a Plaintext, Ciphertext, PublicKey, SwitchingKey, EvaluationKeys, SecretKey, Parameters or Polynomial. A
+        batch is one value. The report of a fitted polynomial is left out.
       allow_secret: whether a SecretKey may be written. The file is not encrypted; only its owner may read it.
 
     Raises:
       TypeError: another kind of value, a SecretKey without `allow_secret=True`, or residues that are not `uint64`.
-      ValueError: a value whose arrays do not fit its level and parameters.
+      ValueError: a value whose arrays do not fit its level and parameters, or coefficients that are not finite.
       OSError: the file cannot be written.
 
     Example:
@@ -53,16 +56,17 @@ def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False
       Plaintext(level=1, scale=2^40.00, slots=4096 real, shape=(), N=2^13, 128.0 KiB)
     """
     kind = type(value)
-    if kind is not Parameters and kind not in _TYPES.values():
-        raise TypeError(f"save: got {kind.__name__}; a file holds one of {', '.join(_TYPES)}, Parameters")
+    if kind not in (*_TYPES.values(), Parameters, Polynomial):
+        raise TypeError(f"save: got {kind.__name__}; a file holds one of {', '.join(_KINDS)}")
     if kind is SecretKey and not allow_secret:
         raise TypeError(
             "save: a SecretKey decrypts everything, and its file is not encrypted; if that is meant, "
             "type fhejax.save(path, secret_key, allow_secret=True)"
         )
-    tensors = {}
-    for name, part in _parts(value).items():
-        tensors |= _arrays(name, part)
+    if isinstance(value, Polynomial):
+        tensors = {"coefficients": _coefficients(value)}
+    else:
+        tensors = {name: array for key, part in _parts(value).items() for name, array in _arrays(key, part).items()}
     header = _describe(value) | {"tensors": {name: zlib.crc32(tensor.data) for name, tensor in tensors.items()}}
     _write(os.path.abspath(path), tensors, {"fhejax": headers.seal(header)}, private=kind is SecretKey)
 
@@ -132,6 +136,8 @@ def _describe(value: Any) -> dict[str, Any]:
     """The header, but for the checksums of tensors."""
     if isinstance(value, Parameters):
         return headers.describe("Parameters", value, {})
+    if isinstance(value, Polynomial):
+        return headers.describe_polynomial(value.domain, value.parity, str(value.coefficients.dtype))
     header = headers.describe(type(value).__name__, value.params, _static(value))
     if isinstance(value, EvaluationKeys):
         header["levels"] = {name: key.level for name, key in _parts(value).items()}
@@ -160,6 +166,28 @@ def _arrays(name: str, part: Any) -> dict[str, np.ndarray]:
     return {name: residues, name + _SEED: seeds}
 
 
+def _coefficients(polynomial: Polynomial) -> np.ndarray:
+    """The coefficients as doubles, which hold every type they may have; checked as they will be when loaded."""
+    array = _array("coefficients", polynomial.coefficients)
+    if str(array.dtype) not in headers.FLOATING:
+        raise TypeError(f"save: coefficients are {array.dtype}; a file holds {', '.join(headers.FLOATING)}")
+    _check_series(array.shape)
+    doubles = array.astype(np.float64)
+    _check_finite(doubles)
+    return doubles
+
+
+def _check_series(shape: tuple[int, ...]) -> None:
+    """Refuses a shape that coefficients of a polynomial do not have."""
+    if len(shape) not in (1, 2) or 0 in shape:
+        raise ValueError(f"coefficients have shape {shape}; expected (degree + 1,) or (degree + 1, slots)")
+
+
+def _check_finite(coefficients: np.ndarray) -> None:
+    if not np.all(np.isfinite(coefficients)):
+        raise ValueError("a coefficient is not finite")
+
+
 def _array(name: str, data: Any) -> np.ndarray:
     if not isinstance(data, (jax.Array, np.ndarray)) or _compat.is_traced(data):
         raise TypeError(f"save: tensor {name!r} is {data!r:.80}, not an array; a program being traced has none yet")
@@ -184,14 +212,16 @@ def _read(file: Any) -> Any:
     if text is None:
         raise ValueError("not written by fhejax.save: there is no metadata named 'fhejax'")
     header = headers.unseal(text)
-    kind, params = headers.field(header, "kind", str), headers.read_parameters(header)
-    names = sorted(headers.field(header, "tensors", dict))
+    kind, names = headers.field(header, "kind", str), sorted(headers.field(header, "tensors", dict))
     if names != sorted(file.keys()):
         raise ValueError(f"the file holds tensors {sorted(file.keys())!r:.200}; its header says {names!r:.200}")
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind of value {kind!r:.60}; there are {', '.join(_KINDS)}")
+    if kind == "Polynomial":
+        return _read_polynomial(file, header)
+    params = headers.read_parameters(header)
     if kind == "EvaluationKeys":
         return _read_evaluation_keys(file, header, params)
-    if kind != "Parameters" and kind not in _TYPES:
-        raise ValueError(f"unknown kind of value {kind!r:.60}; there are {', '.join(_TYPES)}, Parameters")
     expected = [] if kind == "Parameters" else ["data"]
     if names != expected and (kind, names) != ("SwitchingKey", ["data", "data" + _SEED]):
         raise ValueError(f"a {kind} with tensors {names!r:.200}; expected {expected}")
@@ -233,6 +263,24 @@ def _read_part(
     residues = _read_tensor(file, name, header)
     _check_residues(name, residues, moduli)
     return kind(jnp.asarray(residues), params=params, **static)
+
+
+def _read_polynomial(file: Any, header: dict[str, Any]) -> Polynomial:
+    """A polynomial, its coefficients a NumPy array: with jax_enable_x64 off, JAX would cut its own to 32 bits."""
+    domain, parity, dtype = headers.read_polynomial(header)
+    if list(header["tensors"]) != ["coefficients"]:
+        raise ValueError(f"a Polynomial with tensors {sorted(header['tensors'])!r:.200}; expected ['coefficients']")
+    view = file.get_slice("coefficients")
+    if view.get_dtype() != "F64":
+        raise ValueError(f"tensor 'coefficients' is of type {view.get_dtype()}; expected F64")
+    _check_series(tuple(view.get_shape()))
+    coefficients = _read_tensor(file, "coefficients", header)
+    _check_finite(coefficients)
+    with np.errstate(all="ignore"):
+        narrow = coefficients.astype(dtype)
+    if not np.array_equal(narrow.astype(np.float64), coefficients):
+        raise ValueError(f"tensor 'coefficients' holds numbers that are no {dtype}")
+    return Polynomial(narrow, domain, checked_parity(parity))
 
 
 def _read_tensor(file: Any, name: str, header: dict[str, Any]) -> np.ndarray:

@@ -44,36 +44,36 @@ def _restore(kind: type, *values: Any) -> Any:
     return kind(*(jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in values))
 
 
-class _Arithmetic:
-    """Operators for ciphertexts: what fhejax.ops does, in the usual signs."""
+class Operators:
+    """The signs + - * / for what programs compute with: what fhejax.ops does."""
 
     __slots__ = ()
 
     # NumPy would otherwise take `array * ciphertext` apart into an array of objects.
     __array_ufunc__ = None
 
-    def __add__(self, other: Any) -> "Ciphertext":
+    def __add__(self, other: Any) -> Any:
         return operators["add"](self, other)
 
-    def __radd__(self, other: Any) -> "Ciphertext":
+    def __radd__(self, other: Any) -> Any:
         return operators["add"](self, other)
 
-    def __sub__(self, other: Any) -> "Ciphertext":
+    def __sub__(self, other: Any) -> Any:
         return operators["subtract"](self, other)
 
-    def __rsub__(self, other: Any) -> "Ciphertext":
+    def __rsub__(self, other: Any) -> Any:
         return operators["add"](operators["negate"](self), other)
 
-    def __neg__(self) -> "Ciphertext":
+    def __neg__(self) -> Any:
         return operators["negate"](self)
 
-    def __mul__(self, other: Any) -> "Ciphertext":
+    def __mul__(self, other: Any) -> Any:
         return operators["product"](self, other)
 
-    def __truediv__(self, other: Any) -> "Ciphertext":
+    def __truediv__(self, other: Any) -> Any:
         return operators["product"](self, 1.0 / other)
 
-    def __rmul__(self, other: Any) -> "Ciphertext":
+    def __rmul__(self, other: Any) -> Any:
         return operators["product"](self, other)
 
 
@@ -104,7 +104,7 @@ class Plaintext(_Pickled):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Ciphertext(_Pickled, _Arithmetic):
+class Ciphertext(_Pickled, Operators):
     """Encrypted slots.
 
     `x + y`, `x - y`, `-x` work with ciphertexts, plaintexts, arrays and numbers, on any levels. `x * y` with an array
@@ -231,11 +231,30 @@ class EvaluationKeys:
         """Whether there is a key for conjugation."""
         return 2 * self.params.degree - 1 in self.galois
 
+    def relinearization_key(self, level: int) -> SwitchingKey | None:
+        """The key for products of ciphertexts at a level, or None.
+
+        Every operation takes its keys from here or from `galois_key`, which is how `fhejax.plan_keys` learns of them.
+        """
+        key = self.relinearization
+        return key if key is not None and key.level >= level else None
+
+    def galois_key(self, element: int, level: int, slots: int | None = None) -> SwitchingKey | None:
+        """The key of an automorphism for ciphertexts at a level, or None.
+
+        Args:
+          element: the galois element.
+          level: the ciphertext's.
+          slots: the ciphertext's, from whoever composes the rotation of others where its key is missing.
+        """
+        key = self.galois.get(element)
+        return key if key is not None and key.level >= level else None
+
     def __repr__(self) -> str:
         kinds = ["relinearization"] * (self.relinearization is not None) + ["conjugation"] * self.conjugation
         keys = [key for key in (self.relinearization, *self.galois.values()) if isinstance(key, SwitchingKey)]
         seeded = ["seeded"] * any(key.mask_seed is not None for key in keys)
-        size = _megabytes(sum(_bytes(leaf) for leaf in jax.tree.leaves(self)))
+        size = megabytes(sum(_bytes(leaf) for leaf in jax.tree.leaves(self)))
         return f"EvaluationKeys({', '.join([*kinds, f'rotations={self.rotations}', *seeded, size])})"
 
 
@@ -292,7 +311,7 @@ def _batch(data: Any, own_axes: int) -> str:
 
 
 def _size(data: Any) -> str:
-    return _megabytes(_bytes(data)) if hasattr(data, "shape") else f"data={type(data).__name__}"
+    return megabytes(_bytes(data)) if hasattr(data, "shape") else f"data={type(data).__name__}"
 
 
 def _bytes(data: Any) -> int:
@@ -300,5 +319,6 @@ def _bytes(data: Any) -> int:
     return math.prod(data.shape) * np.dtype(data.dtype).itemsize if hasattr(data, "shape") else 0
 
 
-def _megabytes(size: int) -> str:
+def megabytes(size: int) -> str:
+    """A number of bytes, for people."""
     return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"

@@ -72,6 +72,13 @@ def test_the_growth(tmp_path):
         assert point["milliseconds"]["fhejax"].keys() == {"multiply", "rotate", "ntt"}
 
 
+def test_the_polynomials(tmp_path):
+    report, printed = run("polynomials.py", tmp_path)
+    (row,) = report["polynomials"]
+    assert (row["degree"], row["key_switches"]) == (7, 4) and row["fhejax"]["bits"] > 20 and "    7 " in printed
+    assert "unavailable" in row or row["TenSEAL"]["least_ms"] > 0
+
+
 def test_the_transforms_counted_are_those_of_the_text(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     params = fhe.Parameters.from_bits(10, [50] + [40] * 7, [50] * 3, scale_bits=40, digit_size=3, security=None)

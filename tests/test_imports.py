@@ -12,12 +12,18 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.
 
 # Each file may import from those above it only.
 ORDER = [
-    "primes", "security", "chain", "parameters", "errors", "precision", "_compat", "native",
+    "primes", "security", "chain", "parameters", "errors", "figures", "precision", "_compat", "native",
     "primitives.define", "primitives.modular", "primitives.ntt", "primitives.automorphism", "primitives.basis",
-    "primitives.sampling", "primitives.key_switch", "primitives.multiply_ciphertexts", "primitives.embedding",
-    "primitives.residues", "primitives.encryption",
-    "random", "values", "headers", "encoding", "keys", "encryption", "levels", "ops", "rotations", "serialization",
-    "polynomials.polynomial", "polynomials.evaluation", "simulation.noise",
+    "primitives.sampling", "primitives.key_switch", "primitives.multiply_ciphertexts", "primitives.linear",
+    "primitives.embedding", "primitives.residues", "primitives.encryption", "random", "values", "headers", "encoding",
+    "keys", "simulation.noise", "simulation.simulated", "simulation.ranges", "encryption", "arithmetic", "levels",
+    "ops", "rotations", "step_basis", "planning", "simulation.arithmetic", "linear.diagonals", "linear.plan",
+    "linear.transform", "linear.evaluation", "simulation.linear", "polynomials.checks", "polynomials.algebra",
+    "polynomials.plot", "polynomials.polynomial", "serialization", "polynomials.plan", "polynomials.report",
+    "polynomials.chebyshev", "polynomials.remez", "polynomials.minimax", "polynomials.least_squares",
+    "polynomials.gradient", "polynomials.fitting", "polynomials.evaluation", "functions.compositions",
+    "functions.fits", "functions.ranges", "functions.activations", "functions.smooth", "functions.reciprocals",
+    "functions.signs", "functions.kinks", "functions.roots", "functions.blocks",
 ]  # fmt: skip
 
 

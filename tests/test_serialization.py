@@ -22,6 +22,7 @@ from safetensors.numpy import save_file
 
 import fhejax as fhe
 from fhejax import headers, serialization
+from fhejax.polynomials.report import FitReport, with_report
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=4, security=None, digits=2)
 SECURE = fhe.Parameters.for_depth(1, slots=8)
@@ -77,6 +78,16 @@ VALUES = {
     "quantum": fhe.Parameters.for_depth(1, attack_model="quantum", security=192),
 }
 
+POLYNOMIALS = {
+    "polynomial": fhe.Polynomial([0.1, -1e-300, 0.3], (-8, 1 / 3)),
+    "odd polynomial": fhe.Polynomial([7.0, 1.0, 7.0, -0.5], parity="odd"),
+    "polynomial a slot": fhe.Polynomial(np.random.default_rng(0).normal(size=(4, 8)), (0, 1), "even"),
+    "constant": fhe.Polynomial(np.array([0.1], np.float32)),
+    "polynomial of JAX": fhe.Polynomial(jnp.array([0.1, 0.2, 0.3], jnp.float32)),
+    "half precision": fhe.Polynomial(jnp.array([0.1, 0.2], jnp.bfloat16)),
+    "other half precision": fhe.Polynomial(np.array([0.1, 0.2], np.float16)),
+}
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -103,6 +114,33 @@ def test_round_trip(path, name, x64):
         fhe.save(path, value, allow_secret=name == "secret key")
         assert_same(fhe.load(str(path)), value)
         assert jax.config.jax_enable_x64 == x64
+
+
+def assert_same_polynomial(got, value):
+    assert jax.tree.structure(got) == jax.tree.structure(value)
+    assert isinstance(got.coefficients, np.ndarray) and got.coefficients.dtype == value.coefficients.dtype
+    np.testing.assert_array_equal(got.coefficients, np.asarray(value.coefficients))
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_round_trip_of_polynomials(path, name, x64):
+    value = POLYNOMIALS[name]
+    with jax.enable_x64(x64):
+        fhe.save(path, value)
+        assert_same_polynomial(fhe.load(path), value)
+
+
+def test_a_loaded_polynomial_compiles_nothing_anew(path):
+    value = POLYNOMIALS["polynomial of JAX"]
+    fhe.save(path, value)
+    program = jax.jit(chex.assert_max_traces(lambda p: p(0.5), n=1))
+    assert program(value) == program(fhe.load(path))
+
+
+def test_the_report_of_a_polynomial_is_left_out(path):
+    fhe.save(path, with_report(fhe.Polynomial([1.0, 2.0]), FitReport("chebyshev", 1, 1, 0.25, 0.125)))
+    assert fhe.load(path).report is None
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -264,6 +302,10 @@ def raised_residue(value, limb):
         (changed("seeded key", mask_seed=7), TypeError, "not an array"),
         (changed("evaluation keys", params=OTHER), TypeError, "of their own parameters"),
         (changed("evaluation keys", galois={4: switching_key(1, 1)}), ValueError, "galois element 4"),
+        (fhe.Polynomial([1.0, math.inf]), ValueError, "a coefficient is not finite"),
+        (fhe.Polynomial(np.ones(3, np.longdouble)), TypeError, "a file holds float64, float32"),
+        (jax.vmap(fhe.Polynomial)(np.ones((2, 3, 4), np.float32)), ValueError, "have shape (2, 3, 4)"),
+        (jax.tree.map(lambda _: None, fhe.Polynomial([1.0])), TypeError, "not an array"),
     ],
 )
 def test_save_refuses(path, value, error, says):
@@ -274,8 +316,9 @@ def test_save_refuses(path, value, error, says):
 
 
 def test_save_refuses_what_has_no_value_yet(path):
-    with pytest.raises(TypeError, match="a program being traced has none yet"):
-        jax.jit(lambda x: fhe.save(path, x))(VALUES["ciphertext"])
+    for value in (VALUES["ciphertext"], POLYNOMIALS["polynomial"]):
+        with pytest.raises(TypeError, match="a program being traced has none yet"):
+            jax.jit(lambda x: fhe.save(path, x))(value)
 
 
 # Refusals of load
@@ -296,11 +339,11 @@ def contents(path):
 
 def resealed(path, name, change):
     """A file as someone would forge it: changed, with checksums that fit."""
-    fhe.save(path, VALUES[name])
+    fhe.save(path, (VALUES | POLYNOMIALS)[name])
     tensors, header = contents(path)
     change(tensors, header)
     header.pop("sha256")
-    if isinstance(header["parameters"], dict):
+    if isinstance(header.get("parameters"), dict):
         text = json.dumps(header["parameters"], sort_keys=True, separators=(",", ":"))
         header["parameters_sha256"] = headers._sha256(text)
     for tensor in set(tensors) & set(header["tensors"]):
@@ -428,6 +471,27 @@ HOSTILE = [
     ("seeded evaluation keys", remove_tensor("galois.5"), "levels for tensors"),
     ("seeded evaluation keys", set_header("levels", "galois.5.mask_seed", value=1), "levels for tensors"),
     ("parameters", set_header("parameters", "log_degree", value=True), "header field 'log_degree'"),
+    ("polynomial", set_header("kind", value="Ciphertext"), "header field 'parameters'"),
+    ("ciphertext", set_header("kind", value="Polynomial"), "header field 'domain'"),
+    ("polynomial", set_header("domain", value=None), "header field 'domain'"),
+    ("polynomial", set_header("domain", value=["0x1p+0"]), "need two numbers"),
+    ("polynomial", set_header("domain", value=["0x1p+0"] * 3), "need two numbers"),
+    ("polynomial", set_header("domain", value=["0x1p+0"] * 2), "the lower first"),
+    ("polynomial", set_header("domain", value=["-0x1p+0", "inf"]), "two finite numbers"),
+    ("polynomial", set_header("domain", value=[-1.0, 1.0]), "expected a hexadecimal float"),
+    ("polynomial", set_header("domain", value=["-0x1p+0", "many"]), "invalid hexadecimal"),
+    ("polynomial", set_header("parity", value="Odd"), "need 'odd', 'even' or None"),
+    ("polynomial", set_header("parity", value=["odd"]), "need 'odd', 'even' or None"),
+    ("polynomial", set_header("dtype", value="float32"), "holds numbers that are no float32"),
+    ("polynomial", set_header("dtype", value="float16"), "holds numbers that are no float16"),
+    ("polynomial", set_header("dtype", value="object"), "'dtype' is 'object'; expected one of float64, float32"),
+    ("polynomial", remove("dtype"), "header field 'dtype'"),
+    ("polynomial", set_tensor("coefficients", lambda x: x.astype(np.float32)), "is of type F32; expected F64"),
+    ("polynomial", set_tensor("coefficients", lambda x: x[:0]), "have shape (0,)"),
+    ("polynomial", set_tensor("coefficients", lambda x: x[None, None]), "have shape (1, 1, 3)"),
+    ("polynomial", set_tensor("coefficients", lambda x: x * math.nan), "a coefficient is not finite"),
+    ("polynomial", set_tensor("more", lambda x: np.zeros(1)), "the file holds tensors ['coefficients', 'more']"),
+    ("polynomial", remove_tensor("coefficients"), "a Polynomial with tensors []"),
 ]
 
 
@@ -483,7 +547,7 @@ RAW = {}
 def raw(name, path):
     """The bytes of a file, and where its tensors start."""
     if name not in RAW:
-        fhe.save(path, VALUES[name])
+        fhe.save(path, (VALUES | POLYNOMIALS)[name])
         RAW[name] = path.read_bytes()
     return RAW[name], 8 + struct.unpack("<Q", RAW[name][:8])[0]
 
@@ -492,7 +556,7 @@ anything = settings(deadline=None, max_examples=150, suppress_health_check=[Heal
 
 
 @anything
-@given(name=st.sampled_from(["ciphertext", "seeded evaluation keys", "parameters"]), data=st.data())
+@given(name=st.sampled_from(["ciphertext", "seeded evaluation keys", "parameters", "polynomial"]), data=st.data())
 def test_load_refuses_a_truncated_file(path, name, data):
     whole, start = raw(name, path)
     length = data.draw(st.one_of(st.integers(0, start + 1), st.integers(0, len(whole) - 1)))
@@ -502,7 +566,7 @@ def test_load_refuses_a_truncated_file(path, name, data):
 
 
 @anything
-@given(name=st.sampled_from(["ciphertext", "seeded evaluation keys", "parameters"]), data=st.data())
+@given(name=st.sampled_from(["ciphertext", "seeded evaluation keys", "parameters", "polynomial"]), data=st.data())
 def test_a_changed_byte_is_noticed(path, name, data):
     whole, start = raw(name, path)
     at = data.draw(st.one_of(st.integers(0, start - 1), st.integers(0, len(whole) - 1)))
@@ -514,7 +578,10 @@ def test_a_changed_byte_is_noticed(path, name, data):
         assert str(error).startswith(f"load: {path}: ")
     else:
         assert at < start  # white space, or an escape of the same letter
-        assert_same(got, VALUES[name])
+        if name in POLYNOMIALS:
+            assert_same_polynomial(got, POLYNOMIALS[name])
+        else:
+            assert_same(got, VALUES[name])
 
 
 @anything
@@ -555,6 +622,16 @@ def test_load_refuses_shapes_that_no_array_has(path, shape):
     size = tensors["data"].nbytes
     tensor = {"dtype": "U64", "shape": shape, "data_offsets": [0, size]}
     plain_file(path, {"__metadata__": {"fhejax": json.dumps(header)}, "data": tensor}, size)
+    assert_refused(path)
+
+
+@pytest.mark.parametrize("shape", [(), (2**62,), (2**62, 0), (1,) * 70])
+def test_load_refuses_shapes_that_no_series_has(path, shape):
+    fhe.save(path, POLYNOMIALS["constant"])
+    _, header = contents(path)
+    size = 0 if 0 in shape else 8
+    tensor = {"dtype": "F64", "shape": shape, "data_offsets": [0, size]}
+    plain_file(path, {"__metadata__": {"fhejax": json.dumps(header)}, "coefficients": tensor}, size)
     assert_refused(path)
 
 

@@ -139,7 +139,7 @@ def key_switch(x: Residues, key: Key, moduli: tuple[int, ...], special: tuple[in
 
 def hoisted_rotations(
     ciphertext: UInt64[Array, "... 2 limbs N"],
-    keys: Sequence[Key],
+    keys: Sequence[UInt64[Array, "... _ 2 _ N"] | SeededKey],
     elements: tuple[int, ...],
     moduli: tuple[int, ...],
     special: tuple[int, ...],
@@ -152,7 +152,7 @@ def hoisted_rotations(
 
     Args:
       ciphertext: `uint64[*batch, 2, len(moduli), N]` in NTT form.
-      keys: one for each element, as for `gadget_product`.
+      keys: one for each element, as for `gadget_product`, each of a level of its own.
       elements: galois elements.
       moduli, special, digit_size: as for `gadget_product`.
 

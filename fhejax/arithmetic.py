@@ -1,0 +1,299 @@
+"""What an operation does to the contents of its operands, for every kind of value that has levels.
+
+Which level and scale come out is decided above this file (levels, ops, rotations, polynomials.evaluation), once for
+all kinds. Here is the work that is left: on residues, for ciphertexts and plaintexts. `fhejax.simulation.arithmetic`
+registers the same functions for `Simulated` values. Operands have been checked and aligned.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fhejax import _compat
+from fhejax.encoding import encode
+from fhejax.primitives import modular
+from fhejax.primitives.basis import mod_down
+from fhejax.primitives.key_switch import hoisted_rotations, key_switch
+from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale
+from fhejax.primitives.multiply_ciphertexts import tensor as tensor_components
+from fhejax.primitives.residues import round_to_residues
+from fhejax.values import Ciphertext, Plaintext, SwitchingKey
+
+# A kind registers its functions by the type of the first operand.
+for_each_kind = functools.singledispatch
+
+
+@for_each_kind
+def change_level(x: Any, factor: int, top: int, level: int, scale: float) -> Any:
+    """Drops the limbs above `top`, multiplies the residues by `factor`, and divides by the primes down to `level`.
+
+    The values stay: `scale` is the one at which they then are. Of a ciphertext of two or three components, or a
+    plaintext.
+    """
+    moduli, data = x.params.moduli_at(top), x.data[..., : top + 1, :]
+    if factor != 1:
+        data = _multiply_scalar(data, np.array([factor % q for q in moduli], np.uint64), moduli)
+    if level < top:
+        data = _mod_down(data, moduli[: level + 1], moduli[level + 1 :])
+    return type(x)(data, x.params, level, scale, x.slots, x.real)
+
+
+@for_each_kind
+def add(x: Any, y: Any) -> Any:
+    """x + y, at the level and scale of both."""
+    return _both(x, y, _add(x.data, y.data, x.params.moduli_at(x.level)))
+
+
+@for_each_kind
+def subtract(x: Any, y: Any) -> Any:
+    """x - y, at the level and scale of both."""
+    return _both(x, y, _subtract(x.data, y.data, x.params.moduli_at(x.level)))
+
+
+@for_each_kind
+def negate(x: Any) -> Any:
+    """-x."""
+    return _with(x, _negate(x.data, x.params.moduli_at(x.level)))
+
+
+@for_each_kind
+def plaintext_like(x: Any, values: Any) -> Any:
+    """What x can be combined with: a plaintext as it is, an array encoded at the level, scale and packing of x."""
+    if isinstance(values, Plaintext):
+        return values
+    return encode(values, x.params, level=x.level, scale=x.scale, slots=x.slots)
+
+
+@for_each_kind
+def add_plain(x: Any, plain: Any, negative: bool) -> Any:
+    """x + plain or x - plain for a plaintext at the level and scale of x."""
+    # The ciphertext (m, 0) with its second component left out: `uint64[*batch, 1, limbs, N]`.
+    combine = _subtract if negative else _add
+    return _both(x, plain, combine(x.data, plain.data[..., None, :, :], x.params.moduli_at(x.level)))
+
+
+@for_each_kind
+def add_number(x: Any, number: Any, negative: bool) -> Any:
+    """x + number or x - number, for one real number for all slots."""
+    residues = number_residues(number, x.scale, x.params, x.level)
+    return _with(x, _add_constant(x.data, residues, negative, x.params.moduli_at(x.level)))
+
+
+@for_each_kind
+def multiply_integer(x: Any, factor: int) -> Any:
+    """x times a Python integer, exactly."""
+    moduli = x.params.moduli_at(x.level)
+    return _with(x, _multiply_scalar(x.data, np.array([factor % q for q in moduli], np.uint64), moduli))
+
+
+@for_each_kind
+def multiply_number(x: Any, number: Any, scale: float) -> Any:
+    """x times one real number for all slots, encoded at the scale of x, and rescaled to `scale`."""
+    scalar = number_residues(number, x.scale, x.params, x.level)
+    return _with(x, _scale_rescale(x.data, scalar, x.params, x.level), x.level - 1, scale)
+
+
+@for_each_kind
+def multiply_plain(x: Any, plain: Any, more: Sequence[tuple[Any, Any]], scale: float) -> Any:
+    """x times a plaintext, plus such products of `more`, rescaled once to `scale`."""
+    xs, plains = zip((x, plain), *more, strict=True)
+    data = _dot_plain_rescale([x.data for x in xs], [plain.data for plain in plains], x.params, x.level)
+    real = all(each.real for each in (*xs, *plains))
+    return type(x)(data, x.params, x.level - 1, scale, x.slots, real)
+
+
+@for_each_kind
+def tensor(x: Any, y: Any) -> Any:
+    """The raw product, of three components."""
+    data = _tensor(x.data, y.data, x.params.moduli_at(x.level))
+    return _both(x, y, data, x.level, x.scale * y.scale)
+
+
+@for_each_kind
+def multiply(x: Any, y: Any, key: Any, scale: float) -> Any:
+    """x y, relinearised and rescaled to `scale`."""
+    data = _multiply_relinearize_rescale(x.data, y.data, key, x.params, x.level)
+    return _both(x, y, data, x.level - 1, scale)
+
+
+@for_each_kind
+def relinearize(x: Any, key: Any) -> Any:
+    """Three components brought to two."""
+    return _with(x, _relinearize(x.data, key, x.params, x.level))
+
+
+@for_each_kind
+def automorphisms(x: Any, elements: Sequence[int], keys: Sequence[SwitchingKey | None]) -> list[Any]:
+    """For each galois element, x with its automorphism applied and switched back by its key; hoisted."""
+    operands = tuple(key.operand for key in keys if key is not None)
+    return [_with(x, data) for data in _rotate(x.data, operands, tuple(elements), x.params, x.level)]
+
+
+@for_each_kind
+def combine(
+    like: Any,
+    level: int,
+    scale: float,
+    terms: Sequence[Any],
+    weights: Any,
+    products: Sequence[tuple[Any, Any]],
+    constant: Any,
+    key: Any,
+) -> Any:
+    """weights . terms + sum of products + constant, relinearised and rescaled once, into `level` and `scale`.
+
+    It is added up one level higher, at the scale that is the product of each product's two scales.
+
+    Args:
+      like: a term or a factor.
+      level, scale: of the result.
+      terms: of two components, at `level + 1` or above, at any scales.
+      weights: floating `[terms]`, or `[terms, slots]` for one in each slot.
+      products: pairs, of which the scales multiply to that of the sum.
+      constant: floating, a number or `[slots]`; None for zero.
+      key: the relinearisation key, if there are products.
+    """
+    params, above = like.params, level + 1
+    moduli, raw = params.moduli_at(above), scale * params.moduli[above]
+
+    def limbs(x):
+        return x.data[..., : above + 1, :]
+
+    def ciphertext(data, level, scale):
+        return Ciphertext(data, params, level, scale, like.slots, like.real)
+
+    def plus_constant(total):
+        if constant is None:
+            return total
+        if jnp.ndim(constant):
+            return add_plain(total, plaintext_like(total, constant), False)
+        return add_number(total, constant, False)
+
+    switch = key, moduli, params.special_moduli, params.digit_size
+    if len(products) == 1 and not terms:  # one kernel; the constant is added behind it
+        ((x, y),) = products
+        return plus_constant(ciphertext(multiply_ciphertexts(limbs(x), limbs(y), *switch), level, scale))
+    parts = [tensor_components(limbs(x), limbs(y), moduli) for x, y in products]
+    parts += _weighted([limbs(x) for x in terms], [x.scale for x in terms], weights, raw, like, above)
+    total = functools.reduce(add, (ciphertext(part, above, raw) for part in parts))
+    data = plus_constant(total).data
+    data = relinearize_rescale(data, *switch) if products else mod_down(data, moduli[:-1], moduli[-1:])
+    return ciphertext(data, level, scale)
+
+
+def number_residues(value: Any, scale: float, params: Any, level: int) -> Any:
+    """round(value scale) modulo each prime, `uint64[limbs]`; for a concrete number, a constant of the program."""
+    moduli = params.moduli_at(level)
+    if _compat.is_traced(value):
+        # A copy: with x64 off, eager vmap holds a NumPy double behind a float32 tracer (as in encode).
+        return _encode_number(jnp.array(value, copy=True), scale, moduli)
+    rounded = _rounded(float(value), scale)
+    return np.array([rounded % q for q in moduli], np.uint64)
+
+
+def _rounded(value: float, scale: float) -> int:
+    """value scale, rounded half away from zero, exactly."""
+    (a, b), (c, d) = value.as_integer_ratio(), scale.as_integer_ratio()
+    size = (2 * abs(a) * c + b * d) // (2 * b * d)
+    return -size if a < 0 else size
+
+
+def _weighted(terms, scales, weights, raw, like, level):
+    """Each term's residues times its weight, encoded so that the product is at the scale `raw`."""
+    if not terms:
+        return []
+    params, moduli = like.params, like.params.moduli_at(level)
+    # One scale encodes all weights: what the terms' scales differ by is multiplied into them.
+    unit = params.scale_at(level)
+    factors = np.array([unit / scale for scale in scales])
+    if jnp.ndim(weights) == 2:
+        weights = jnp.asarray(weights) * factors[:, None]
+        plains = encode(weights, params, level=level, scale=raw / unit, slots=like.slots).data
+        return [modular.multiply(x, plain[None], moduli) for x, plain in zip(terms, plains, strict=True)]
+    weights = jnp.asarray(weights) * factors
+    scalars = round_to_residues(weights[:, None], raw / unit, moduli)[..., 0]
+    return [modular.multiply_scalar(x, scalar, moduli) for x, scalar in zip(terms, scalars, strict=True)]
+
+
+def _with(x, data, level=None, scale=None):
+    level, scale = x.level if level is None else level, x.scale if scale is None else scale
+    return type(x)(data, x.params, level, scale, x.slots, x.real)
+
+
+def _both(x, y, data, level=None, scale=None):
+    level, scale = x.level if level is None else level, x.scale if scale is None else scale
+    return type(x)(data, x.params, level, scale, x.slots, x.real and y.real)
+
+
+def _by_components(function):
+    """Applies `function` to the components that both have, and keeps those that only one has."""
+
+    def combined(x, y, moduli):
+        common = min(x.shape[-3], y.shape[-3])
+        head = function(x[..., :common, :, :], y[..., :common, :, :], moduli)
+        longer = x if x.shape[-3] > common else y
+        if longer.shape[-3] == common:
+            return head
+        tail = longer[..., common:, :, :]
+        if longer is y and function is modular.subtract:
+            tail = modular.negate(tail, moduli)
+        tail = jnp.broadcast_to(tail, (*head.shape[:-3], *tail.shape[-3:]))
+        return jnp.concatenate([head, tail], axis=-3)
+
+    return _compat.jit(2)(combined)
+
+
+_add, _subtract = _by_components(modular.add), _by_components(modular.subtract)
+_tensor = _compat.jit(2)(tensor_components)
+_negate = _compat.jit(1)(modular.negate)
+_multiply_scalar = _compat.jit(2)(modular.multiply_scalar)
+_mod_down = _compat.jit(1, 2)(mod_down)
+
+
+@_compat.jit(1, 2)
+def _encode_number(value, scale, moduli):
+    return round_to_residues(value.astype(jnp.float64)[..., None], scale, moduli)[..., 0]
+
+
+@_compat.jit(2, 3)
+def _add_constant(data, residues, negative, moduli):
+    """Adds a constant to every value of the first component: a constant polynomial has one value everywhere."""
+    c0 = data[..., 0, :, :]
+    constant = jnp.broadcast_to(residues[..., None], c0.shape[-2:])
+    c0 = (modular.subtract if negative else modular.add)(c0, constant, moduli)
+    return jnp.concatenate([c0[..., None, :, :], data[..., 1:, :, :]], axis=-3)
+
+
+@_compat.jit(2, 3)
+def _scale_rescale(data, scalar, params, level):
+    moduli = params.moduli_at(level)
+    return mod_down(modular.multiply_scalar(data, scalar, moduli), moduli[:-1], moduli[-1:])
+
+
+@_compat.jit(2, 3)
+def _dot_plain_rescale(xs, plains, params, level):
+    moduli = params.moduli_at(level)
+    total = modular.multiply(xs[0], plains[0][..., None, :, :], moduli)
+    for x, plain in zip(xs[1:], plains[1:], strict=True):
+        total = modular.multiply_add(x, plain[..., None, :, :], total, moduli)
+    return mod_down(total, moduli[:-1], moduli[-1:])
+
+
+@_compat.jit(3, 4)
+def _multiply_relinearize_rescale(x, y, key, params, level):
+    return multiply_ciphertexts(x, y, key, params.moduli_at(level), params.special_moduli, params.digit_size)
+
+
+@_compat.jit(2, 3)
+def _relinearize(data, key, params, level):
+    moduli = params.moduli_at(level)
+    switched = key_switch(data[..., 2, :, :], key, moduli, params.special_moduli, params.digit_size)
+    return modular.add(data[..., :2, :, :], switched, moduli)
+
+
+@_compat.jit(2, 3, 4)
+def _rotate(data, keys, elements, params, level):
+    return hoisted_rotations(data, keys, elements, params.moduli_at(level), params.special_moduli, params.digit_size)

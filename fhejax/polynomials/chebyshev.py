@@ -1,0 +1,71 @@
+"""Fitting by interpolation at Chebyshev nodes: immediate, and within a small factor of the best sup error."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fhejax.polynomials.polynomial import Polynomial
+from fhejax.polynomials.report import check_parity, evaluated, measured
+
+LARGEST_DEGREE = 1023
+
+
+def fit_chebyshev(
+    f: Callable, domain: tuple[float, float], degree: int, *, parity: str | None = None, samples: Any = None
+) -> Polynomial:
+    """The polynomial that equals f at the degree + 1 zeros of the next Chebyshev polynomial.
+
+    Its sup error is at most 2 + (2/pi) ln(degree + 1) times the least one.
+
+    Args:
+      f: a function on arrays, evaluated in double precision.
+      domain: (a, b).
+      degree: of the polynomial.
+      parity: "odd" or "even", about the middle of the domain, sets the other coefficients to zero, which they are for
+        such a function up to rounding.
+      samples: data, or a density, for the report's mean error.
+
+    Returns:
+      A polynomial with coefficients `float64[degree + 1]` and a report.
+
+    Raises:
+      ValueError: f is not finite at a point, or not of the parity; the degree is too large.
+
+    Source: Trefethen, "Approximation Theory and Approximation Practice", 2013, chapters 3 and 15.
+    """
+    if not 0 <= degree <= LARGEST_DEGREE:
+        raise ValueError(f"fit: degree = {degree} for chebyshev; need 0 to {LARGEST_DEGREE}")
+    target = functools.partial(evaluated, f)
+    check_parity(target, [domain], parity)
+    low, high = domain
+    nodes = np.clip((low + high) / 2 + (high - low) / 2 * chebyshev_nodes(degree + 1), low, high)
+    coefficients = chebyshev_coefficients(target(nodes))
+    if parity is not None:
+        coefficients[int(parity == "even") :: 2] = 0.0
+    return measured(Polynomial(coefficients, domain, parity), target, [domain], "chebyshev", samples=samples)
+
+
+def chebyshev_nodes(count: int) -> np.ndarray:
+    """`float64[count]`: cos(pi (j + 1/2) / count), exactly symmetric about 0."""
+    return np.sin(np.pi * np.arange(count - 1, -count, -2) / (2 * count))
+
+
+def chebyshev_coefficients(values: Any, cosines: Any = None) -> Any:
+    """The series that takes these values at as many Chebyshev nodes: a discrete cosine transform.
+
+    Args:
+      values: `[count]`, of any kind of numbers.
+      cosines: `[4 count]`, cos(pi m / (2 count)) in that kind of numbers; doubles by default.
+
+    Returns:
+      An array like `values`, c_0 first.
+    """
+    count = len(values)
+    if cosines is None:
+        cosines = np.cos(np.pi * np.arange(4 * count) / (2 * count))
+    k, j = np.arange(count)[:, None], np.arange(count)
+    coefficients = cosines[k * (2 * j + 1) % (4 * count)] @ values * (2 / count)
+    coefficients[0] = coefficients[0] / 2
+    return coefficients
