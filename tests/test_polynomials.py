@@ -487,3 +487,12 @@ def test_gradients_by_coefficients_of_simulated_values(x64):
 def test_refuses(attempt, error, says, unchecked, keys, ct):
     with pytest.raises(error, match=f"evaluate: .*{says}"):
         attempt(ct, keys)
+
+
+def test_modulus_beyond_the_largest_double():
+    """30 levels of 40 bits: what coefficients must stay below is not a double."""
+    params = fhe.Parameters.for_depth(30, log_degree=4, security=None)
+    assert params.log_q > 1024
+    assert fhe.evaluate(fhe.Polynomial([1.0, 2.0]), fhe.simulate([0.5], params)).level == 29
+    with pytest.raises(ValueError, match="is not finite"):
+        fhe.evaluate(fhe.Polynomial([0.0, np.inf]), fhe.simulate([0.5], params))

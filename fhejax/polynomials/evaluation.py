@@ -10,6 +10,7 @@ Homomorphic Encryption with Non-Sparse Keys", 2021, section 5. What is computed:
 import functools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, overload
 
 import jax
@@ -219,11 +220,11 @@ def _check_coefficients(polynomial, x):
     if not np.all(finite):
         raise ValueError(f"evaluate: the coefficient of T_{np.argmin(finite)} is not finite")
     largest, level = float(np.max(np.abs(known))), x.level - polynomial.depth
-    limit = math.prod(x.params.moduli_at(level)) / 2 / x.params.scale_at(level)
+    limit = Fraction(math.prod(x.params.moduli_at(level)), 2) / Fraction(x.params.scale_at(level))
     if largest >= limit:
         raise ValueError(
             f"evaluate: a coefficient of magnitude {largest:.6g} is too large for the modulus at level {level}, "
-            f"where the result is; it must be below {limit:.6g}"
+            f"where the result is; it must be below {float(limit):.6g}"
         )
 
 
