@@ -5,7 +5,7 @@ A ciphertext is a pytree, an operation a pure function that runs eagerly, under 
 
 import importlib.metadata
 
-from fhejax import functions as functions, polynomials as polynomial
+from fhejax import functions as functions, polynomials as polynomials
 from fhejax.encoding import decode as decode, encode as encode
 from fhejax.encryption import decrypt as decrypt, encrypt as encrypt
 from fhejax.errors import (
@@ -57,5 +57,7 @@ from fhejax.values import (
     SecretKey as SecretKey,
     SwitchingKey as SwitchingKey,
 )
+
+polynomial = polynomials  # as in fhejax.polynomial.fit
 
 __version__ = importlib.metadata.version("fhejax")

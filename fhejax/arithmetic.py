@@ -17,8 +17,11 @@ from fhejax.encoding import encode
 from fhejax.primitives import modular
 from fhejax.primitives.basis import mod_down
 from fhejax.primitives.key_switch import hoisted_rotations, key_switch
-from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale
-from fhejax.primitives.multiply_ciphertexts import tensor as tensor_components
+from fhejax.primitives.multiply_ciphertexts import (
+    multiply_ciphertexts,
+    relinearize_rescale,
+    tensor as tensor_components,
+)
 from fhejax.primitives.residues import round_to_residues
 from fhejax.values import Ciphertext, Plaintext, SwitchingKey
 

@@ -129,8 +129,8 @@ def simulate(
       >>> y = fhe.square(x, None) - 0.25
       >>> y
       Simulated(level=1, scale=2^40.00, slots=4096 real, shape=(), N=2^13)
-      >>> y.values[:2].tolist(), round(float(y.error_bits))
-      ([0.0, 0.75], 26)
+      >>> y.values[:2].tolist(), bool(25 < y.error_bits < 28)
+      ([0.0, 0.75], True)
     """
     array, level, scale, slots = checked_numbers(values, params, level, None, slots)
     array = padded(array, slots)
