@@ -1,7 +1,6 @@
 """Simulated values outside the domain of a polynomial: said once for each line of the user's program."""
 
 import functools
-import traceback
 import warnings
 from typing import Any
 
@@ -10,13 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.errors import OutOfRangeWarning
+from fhejax.errors import OutOfRangeWarning, call_site
 from fhejax.simulation.simulated import Simulated
 
 _EDGE = 2.0**-20  # of the width: by so much may rounding carry values over the edge
 _IMAGINARY = 2.0**-6  # of the width: with more, values count as complex
-
-_LIBRARIES = {"fhejax", "jax", "jaxtyping", "beartype"}
 
 # The lines where it was said, and the warning filters in force: where these are others, it is said again.
 _said: dict[tuple[str, int], Any] = {}
@@ -38,7 +35,7 @@ def warn_outside(operation: str, x: Simulated, domain: tuple[float, float]) -> N
     middle, half = (domain[0] + domain[1]) / 2, (domain[1] - domain[0]) / 2
     rounding = 4 * float(jnp.finfo(x.values.dtype).eps) * max(map(abs, domain))
     worst = _worst(x.values, x.errors if x.noisy else None, middle, half + 2 * half * _EDGE + rounding, half)
-    tell = functools.partial(_tell, operation, domain, _call_site(), x.values.shape)
+    tell = functools.partial(_tell, operation, domain, call_site(), x.values.shape)
     if _compat.is_traced(worst):
         jax.lax.cond(worst[0], lambda *worst: jax.debug.callback(tell, *worst), lambda *_: None, *worst)
     else:
@@ -68,11 +65,3 @@ def _tell(operation, domain, site, shape, outside, value, place):
         *site,
     )
     _said[site] = warnings.filters
-
-
-def _call_site():
-    """(file, line) of the innermost frame that is the user's."""
-    for frame, line in traceback.walk_stack(None):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES:
-            return frame.f_code.co_filename, line
-    return "<unknown>", 0
