@@ -21,6 +21,7 @@ from fhejax.keys import (
     secret_key as secret_key,
 )
 from fhejax.levels import drop_to_level as drop_to_level, rescale as rescale
+from fhejax.linear import LinearTransform as LinearTransform, apply as apply
 from fhejax.native import lowering as lowering, show_config as show_config
 from fhejax.ops import (
     add as add,
@@ -47,7 +48,10 @@ from fhejax.rotations import (
 )
 from fhejax.security import InsecureParametersError as InsecureParametersError, SecurityReport as SecurityReport
 from fhejax.serialization import export_checks as export_checks, load as load, save as save
-from fhejax.simulation import arithmetic as _simulated_arithmetic  # registers the operations  # noqa: F401
+from fhejax.simulation import (  # register the operations
+    arithmetic as _simulated_arithmetic,  # noqa: F401
+    linear as _simulated_linear,  # noqa: F401
+)
 from fhejax.simulation.simulated import Simulated as Simulated, simulate as simulate
 from fhejax.values import (
     Ciphertext as Ciphertext,

@@ -32,6 +32,8 @@ namespace fhejax {
   X(FhejaxKeySwitch, "fhejax_key_switch_v1")                  \
   X(FhejaxMultiplyCiphertexts, "fhejax_multiply_ciphertexts_v1") \
   X(FhejaxHoistedRotations, "fhejax_hoisted_rotations_v1")    \
+  X(FhejaxHoistedSums, "fhejax_hoisted_sums_v1")              \
+  X(FhejaxAddRotation, "fhejax_add_rotation_v1")              \
   X(FhejaxChaCha20, "fhejax_chacha20_v1")                     \
   X(FhejaxSampleUniform, "fhejax_sample_uniform_v1")          \
   X(FhejaxSampleTernary, "fhejax_sample_ternary_v1")          \

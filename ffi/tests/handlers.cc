@@ -191,6 +191,27 @@ void AddKeySwitches(Calls& calls, const Ring& ring) {
     calls.push_back({"hoisted_rotations", FhejaxHoistedRotations, with_key({x}), {out}, rotation});
     calls.push_back(
         {"hoisted_rotations", FhejaxHoistedRotations, with_key(with_key({x})), {out, out}, rotations});
+
+    Primes basis = q;
+    basis.insert(basis.end(), special.begin(), special.end());
+    std::map<std::string, Attribute> sums = attributes, added = attributes;
+    sums["inputs"] = int64_t{2};
+    sums["sources"] = Primes{0, 0, 1, 1};
+    sums["elements"] = Primes{1, 5, 5, 25};
+    sums["sizes"] = Primes{3, 2, 1};
+    sums["terms"] = Primes{0, 1, 2, 3, 1, 0};
+    for (const int64_t width : {n, std::max<int64_t>(n / 32, 2), int64_t{2}})  // plaintexts that repeat ever more
+      calls.push_back({"hoisted_sums",
+                       FhejaxHoistedSums,
+                       with_key(with_key({x, y, Residues({1, 6}, basis, width)})),
+                       {extended, extended, extended},
+                       sums});
+    added["element"] = int64_t{5};
+    calls.push_back({"add_rotation",
+                     FhejaxAddRotation,
+                     with_key({Residues({1, 2}, basis, n), Residues({batch, 2}, basis, n)}),
+                     {extended},
+                     added});
   }
   calls.push_back({"inner_product",
                    FhejaxInnerProduct,

@@ -135,6 +135,39 @@ def product_plain(
     return params.scale_at(level) ** 2 * (values * x + message * encoding)
 
 
+def linear_transform(
+    params: Parameters,
+    level: int,
+    x: Variance,
+    message: Variance,
+    diagonals: int,
+    weights: Variance,
+    rotated: Variance,
+    encoding: Variance,
+) -> Variance:
+    """A linear transform by double hoisting: D^2 (weights x + diagonals message encoding + rotated keys), rescaled.
+
+    A hoisted rotation brings the errors of its key, which its plaintexts multiply, and no rounding. The giant steps'
+    errors are not multiplied before the rescale, and vanish in it.
+
+    Args:
+      params: the parameter set.
+      level: of the ciphertext.
+      x: its variance.
+      message: its mean of |slot|^2.
+      diagonals: how many differ from zero.
+      weights: the mean over slots of the sum over diagonals of |slot|^2: of a matrix that fills the slots, that of its
+        rows.
+      rotated: that of the diagonals with a baby step other than 0.
+      encoding: what `encode` gives; times period / slots for diagonals that repeat.
+
+    Source: Bossuat, Mouchet, Troncoso-Pastoriza & Hubaux, "Efficient Bootstrapping for Approximate Homomorphic
+    Encryption with Non-Sparse Keys", 2021, section 4.
+    """
+    products = product_plain(params, level, x, diagonals * message, weights, encoding)
+    return rescale(params, level, products + params.scale_at(level) ** 2 * rotated * key_errors(params, level))
+
+
 def rescale(params: Parameters, level: int, x: Variance, components: int = 2) -> Variance:
     """A division by the last prime q: x / q^2 and the rounding.
 

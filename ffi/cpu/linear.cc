@@ -1,0 +1,500 @@
+// The two halves of a linear transform by double hoisting: sums of plaintexts times rotations of ciphertexts, modulo QP
+// and times P; and a rotation of such a sum, added to another one.
+//
+// An automorphism carries aligned blocks of values to such blocks, of any size that is a power of two: in bit-reversed
+// order the upper bits of a position are the lower ones of an exponent, and only these decide the lower ones of g times
+// it. So a block of a result is made from the digits on, with every rotation that it needs, while it is in the cache.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cpu/automorphism.h"
+#include "cpu/handlers.h"
+#include "cpu/key_switch.h"
+
+namespace fhejax {
+namespace {
+
+constexpr uint64_t kIdentity = 1;  // the galois element of no rotation
+
+// An operand of residues, and its entry for each entry of the batch.
+struct Residues {
+  const uint64_t* data = nullptr;
+  Dimensions shape;
+  std::vector<int64_t> entry;
+
+  bool Fits(const Batch& batch, size_t own_axes) {
+    entry = batch.Entries(shape, own_axes);
+    return batch.count() == 0 || !entry.empty();
+  }
+};
+
+ffi::Error Take(ffi::RemainingArgs operands, size_t index, Residues& out) {
+  auto buffer = operands.get<Input>(index);
+  if (buffer.has_error()) return buffer.error();
+  out.data = buffer->typed_data();
+  out.shape = ShapeOf(*buffer);
+  return ffi::Error::Success();
+}
+
+constexpr int64_t kWide = 2 * kBlock;  // values that are made at a time
+
+// A key switch without its division, and the automorphism that follows it. The plan holds the key's own sizes.
+struct Switch {
+  Key key;
+  Plan plan;
+  int64_t block;
+  std::vector<uint32_t> inner;   // where each value of a block stands in the block that it comes from
+  std::vector<uint32_t> origin;  // which block that is
+
+  void SetElement(int64_t element) {
+    block = std::min(plan.n, kWide);
+    const auto& source = AutomorphismSource(plan.n, element);
+    inner.resize(plan.n);
+    for (int64_t i = 0; i < plan.n; ++i) inner[i] = source[i] & (block - 1);
+    for (int64_t i = 0; i < plan.n; i += block) origin.push_back(source[i] / block);
+  }
+};
+
+// The digits of a polynomial modulo all extended limbs, in NTT form; from(limb) is its row. A digit's own limbs are not
+// made.
+template <typename From>
+void RaiseAll(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits, const From& from) {
+  const int64_t extended = plan.extended_limbs();
+  Decompose(pool, plan, digits, [&](int64_t limb, int64_t) { return from(limb); });
+  Raise(pool, plan, digits, 0, extended);
+  ParallelFor(pool, extended, [&](int64_t limb) {
+    const auto rows = RaisedRows(plan, digits, limb);
+    if (!rows.empty())
+      ActiveKernels().forward_ntt(rows.data(), rows.data(), static_cast<int64_t>(rows.size()),
+                                  NttTableFor(plan.n, plan.extended[limb]));
+  });
+}
+
+int64_t DigitWords(const Plan& plan) {
+  return plan.limbs * plan.n + Digits::RaisedWords(plan, 1, plan.extended_limbs());
+}
+
+Digits DigitsAt(const Plan& plan, uint64_t* memory) {
+  return {1, plan.extended_limbs(), memory, memory + plan.limbs * plan.n};
+}
+
+uint64_t SpecialProduct(const Plan& plan, int64_t limb) {
+  const Modulus& q = *plan.modulus[limb];
+  uint64_t product = 1 % q.value;
+  for (int64_t i = plan.limbs; i < plan.extended_limbs(); ++i)
+    product = Multiply(product, plan.extended[i] % q.value, q);
+  return product;
+}
+
+// The automorphism of (sum over digits of digit * key, plus factor * c0 in the first half), for a block of one limb of
+// the result: out[half]. `own` and `c0` are rows, null for 0.
+void RotateBlock(const Switch& rotation, const Digits& digits, KeyBlocks& key, int64_t limb, int64_t number,
+                 const uint64_t* own, const uint64_t* c0, uint64_t factor, uint64_t* const* out) {
+  const int64_t block = rotation.block, offset = rotation.origin[number] * block;
+  uint64_t* const memory = TaskScratch<3>(3 * block);
+  uint64_t* const u[] = {memory, memory + block};
+  uint64_t* const factors = memory + 2 * block;
+  if (c0) std::fill_n(factors, block, factor);
+  MultiplyBlock(
+      rotation.plan, digits, {0, limb, offset, block, nullptr}, key,
+      [&](const Block& at) { return own + at.offset; },
+      [&](const Block& at, Terms& terms) {
+        if (c0) terms.Add(0, c0 + at.offset, factors);
+      },
+      u);
+  for (int64_t half = 0; half < 2; ++half)
+    ActiveKernels().permute(u[half], rotation.inner.data() + number * block, out[half], block);
+}
+
+// Asks for the first values of a key's rows, which no stream of the processor follows yet.
+void FetchAhead(const Switch& rotation, const KeyBlocks& key, int64_t limb, int64_t number) {
+  constexpr int64_t kLine = 8, kWords = 1024;
+  for (const uint64_t* const row : key.Stored(limb, rotation.origin[number] * rotation.block))
+    for (int64_t i = 0; i < std::min(rotation.block, kWords); i += kLine) __builtin_prefetch(row + i);
+}
+
+// --- sums --------------------------------------------------------------------------------------------------------
+
+// A rotation of one of the ciphertexts; without a key, the ciphertext itself.
+struct Baby {
+  int64_t input;
+  const Switch* rotation;
+};
+
+// A sum: for each of its terms a baby and the plaintext that multiplies it.
+struct Sum {
+  std::vector<int64_t> babies, plains;
+  uint64_t* out;
+};
+
+struct Job {
+  Plan plan;  // sizes without those of a key
+  std::vector<Residues> ciphertexts;
+  Residues plains;
+  int64_t width;  // of a plaintext's row: each value stands for n / width in a row
+  std::vector<std::unique_ptr<Switch>> switches;
+  std::vector<Baby> babies;
+  std::vector<Sum> sums;
+  int64_t terms;
+  Dimensions result;  // the shape of a sum
+};
+
+// The sums of one entry of the batch.
+class SumEntry {
+ public:
+  SumEntry(const Job& job, int64_t entry)
+      : job_(job),
+        plan_(job.plan),
+        entry_(entry),
+        block_(std::min(plan_.n, kWide)),
+        babies_(static_cast<int64_t>(job.babies.size())),
+        digits_at_(job.ciphertexts.size(), -1),
+        memory_(DigitsOfAll()) {}
+
+  void Run(ffi::ThreadPool& pool) const {
+    for (size_t i = 0; i < digits_at_.size(); ++i)
+      if (digits_at_[i] >= 0) RaiseAll(pool, plan_, DigitsOf(i), [&](int64_t limb) { return Row(i, 1, limb); });
+    const int64_t blocks = plan_.n / block_;
+    ParallelFor(pool, plan_.extended_limbs() * blocks, [&](int64_t task) { Sum(task / blocks, task % blocks); });
+  }
+
+ private:
+  // A block of one limb of every sum.
+  void Sum(int64_t limb, int64_t number) const {
+    const int64_t run = plan_.n / job_.width, sums = static_cast<int64_t>(job_.sums.size());
+    // Sums of rows times numbers take every rotation for every sum.
+    const bool by_runs = run >= kLeastRun && run <= block_ && 2 * job_.terms >= sums * babies_;
+    uint64_t* const rotated = TaskScratch<2>((2 * babies_ + 1) * block_ + (by_runs ? block_ / run * sums * babies_ : 0));
+    Rotate(limb, number, rotated);
+    if (by_runs)
+      SumRuns(limb, number, rotated, run);
+    else
+      SumRows(limb, number, rotated, run);
+  }
+
+  // Every rotation: (P c0 + u0, u1), permuted.
+  void Rotate(int64_t limb, int64_t number, uint64_t* rotated) const {
+    const bool special = limb >= plan_.limbs;
+    const Modulus& q = *plan_.modulus[limb];
+    const uint64_t factor = special ? 0 : SpecialProduct(plan_, limb);
+    for (int64_t b = 0; b < babies_; ++b) {
+      const Baby& baby = job_.babies[b];
+      uint64_t* const out[] = {rotated + 2 * b * block_, rotated + (2 * b + 1) * block_};
+      if (b + 1 < babies_ && job_.babies[b + 1].rotation) {
+        const Switch& next = *job_.babies[b + 1].rotation;
+        FetchAhead(next, KeyBlocks(next.plan, next.key, entry_), limb, number);
+      }
+      if (baby.rotation) {
+        KeyBlocks key(baby.rotation->plan, baby.rotation->key, entry_);
+        RotateBlock(*baby.rotation, DigitsOf(baby.input), key, limb, number,
+                    special ? nullptr : Row(baby.input, 1, limb), special ? nullptr : Row(baby.input, 0, limb), factor,
+                    out);
+        continue;
+      }
+      for (int64_t half = 0; half < 2; ++half) {
+        if (special)
+          std::fill_n(out[half], block_, 0);
+        else
+          ActiveKernels().multiply_factor(Row(baby.input, half, limb) + number * block_, MakeFactor(factor, q.value),
+                                          out[half], block_, q);
+      }
+    }
+  }
+
+  // With a plaintext's value for each position, or for a few.
+  void SumRows(int64_t limb, int64_t number, const uint64_t* rotated, int64_t run) const {
+    const int64_t offset = number * block_;
+    std::vector<const uint64_t*> a, b;
+    for (const auto& sum : job_.sums) {
+      const auto terms = static_cast<int64_t>(sum.babies.size());
+      uint64_t* const room = run > 1 ? TaskScratch<4>(terms * block_) : nullptr;
+      b.clear();
+      for (int64_t t = 0; t < terms; ++t) {
+        const uint64_t* const plain = Plain(sum.plains[t], limb);
+        for (int64_t i = 0; run > 1 && i < block_; ++i) room[t * block_ + i] = plain[(offset + i) / run];
+        b.push_back(run > 1 ? room + t * block_ : plain + offset);
+      }
+      for (int64_t half = 0; half < 2; ++half) {
+        a.clear();
+        for (const int64_t baby : sum.babies) a.push_back(rotated + (2 * baby + half) * block_);
+        ActiveKernels().inner_product(a.data(), b.data(), terms, Out(sum, half, limb) + offset, block_,
+                                      *plan_.modulus[limb]);
+      }
+    }
+  }
+
+  // With one value for many positions in a row: sums of rows times numbers, of several sums at once.
+  void SumRuns(int64_t limb, int64_t number, uint64_t* rotated, int64_t run) const {
+    const int64_t offset = number * block_, runs = block_ / run;
+    const auto sums = static_cast<int64_t>(job_.sums.size()), row = sums * babies_;
+    const Modulus& q = *plan_.modulus[limb];
+    uint64_t* const zeros = rotated + 2 * babies_ * block_;
+    uint64_t* const factors = zeros + block_;  // zero where a sum has no such term
+    std::fill_n(zeros, block_ + runs * row, 0);
+    for (int64_t s = 0; s < sums; ++s)
+      for (size_t t = 0; t < job_.sums[s].babies.size(); ++t) {
+        const uint64_t* const plain = Plain(job_.sums[s].plains[t], limb) + offset / run;
+        for (int64_t r = 0; r < runs; ++r) factors[r * row + s * babies_ + job_.sums[s].babies[t]] = plain[r];
+      }
+    std::vector<const uint64_t*> y(babies_);
+    std::vector<ConversionTarget> targets(sums);
+    for (int64_t half = 0; half < 2; ++half)
+      for (int64_t r = 0; r < runs; ++r) {
+        for (int64_t b = 0; b < babies_; ++b) y[b] = rotated + (2 * b + half) * block_ + r * run;
+        for (int64_t s = 0; s < sums; ++s)
+          targets[s] = {factors + r * row + s * babies_, 0, &q, Out(job_.sums[s], half, limb) + offset + r * run};
+        ActiveKernels().combine(y.data(), zeros, babies_, targets.data(), sums, run, q.value < uint64_t{1} << 50);
+      }
+  }
+
+  const uint64_t* Row(size_t input, int64_t half, int64_t limb) const {
+    const Residues& c = job_.ciphertexts[input];
+    return c.data + ((2 * c.entry[entry_] + half) * plan_.limbs + limb) * plan_.n;
+  }
+
+  const uint64_t* Plain(int64_t term, int64_t limb) const {
+    const int64_t row = job_.plains.entry[entry_] * job_.terms + term;
+    return job_.plains.data + (row * plan_.extended_limbs() + limb) * job_.width;
+  }
+
+  template <typename OneSum>
+  uint64_t* Out(const OneSum& sum, int64_t half, int64_t limb) const {
+    return sum.out + ((2 * entry_ + half) * plan_.extended_limbs() + limb) * plan_.n;
+  }
+
+  Digits DigitsOf(size_t input) const { return DigitsAt(plan_, memory_.get() + digits_at_[input]); }
+
+  // Places them, those of the ciphertexts that are rotated; returns how many words they take.
+  int64_t DigitsOfAll() {
+    int64_t words = 0;
+    for (const Baby& baby : job_.babies)
+      if (baby.rotation && digits_at_[baby.input] < 0) {
+        digits_at_[baby.input] = words;
+        words += DigitWords(plan_);
+      }
+    return words;
+  }
+
+  static constexpr int64_t kLeastRun = 16;
+
+  const Job& job_;
+  const Plan& plan_;
+  const int64_t entry_, block_, babies_;
+  std::vector<int64_t> digits_at_;
+  const Scratch memory_;
+};
+
+ffi::Error Refuse(const char* why) {
+  return ffi::Error::InvalidArgument(std::string("fhejax linear transform: ") + why);
+}
+
+// The keys behind the plaintexts: one for each element that is not the identity, in the order of first use.
+ffi::Error MakeBabies(ffi::RemainingArgs operands, size_t index, Moduli moduli, Moduli special, int64_t digit_size,
+                      Moduli sources, Moduli elements, Job& job) {
+  const Dimensions& c = job.ciphertexts[0].shape;
+  std::vector<std::pair<uint64_t, const Switch*>> made;
+  for (size_t b = 0; b < elements.size(); ++b) {
+    const uint64_t element = elements.begin()[b];
+    if (sources.begin()[b] >= job.ciphertexts.size()) return Refuse("no such ciphertext");
+    const Switch* rotation = nullptr;
+    if (element != kIdentity) {
+      const auto found = std::find_if(made.begin(), made.end(), [&](const auto& each) { return each.first == element; });
+      if (found != made.end()) {
+        rotation = found->second;
+      } else {
+        if (index >= operands.size()) return Refuse("a key is missing");
+        auto one = std::make_unique<Switch>();
+        if (auto error = TakeKey(operands, index, one->key); error.failure()) return error;
+        if (auto error = MakePlan(c, one->key.shape, moduli, special, digit_size, one->plan); error.failure())
+          return error;
+        one->SetElement(static_cast<int64_t>(element));
+        rotation = one.get();
+        made.emplace_back(element, rotation);
+        job.switches.push_back(std::move(one));
+      }
+    }
+    job.babies.push_back({static_cast<int64_t>(sources.begin()[b]), rotation});
+  }
+  return index == operands.size() ? ffi::Error::Success() : Refuse("keys are left over");
+}
+
+ffi::Error MakeSums(ffi::RemainingRets outs, Moduli sizes, Moduli terms, Job& job) {
+  size_t next = 0;
+  if (outs.size() != sizes.size() || sizes.size() == 0) return Refuse("needs a result for each sum");
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    auto out = outs.get<ffi::Buffer<ffi::U64>>(s);
+    if (out.has_error()) return out.error();
+    std::vector<int64_t> babies, plains;
+    for (uint64_t t = 0; t < sizes.begin()[s]; ++t, ++next) {
+      if (next >= terms.size() || terms.begin()[next] >= job.babies.size()) return Refuse("no such rotation");
+      babies.push_back(static_cast<int64_t>(terms.begin()[next]));
+      plains.push_back(static_cast<int64_t>(next));
+    }
+    if (babies.empty()) return Refuse("a sum has no terms");
+    PrepareResult(*out);
+    job.sums.push_back({std::move(babies), std::move(plains), (*out)->typed_data()});
+    job.result = ShapeOf(**out);
+  }
+  return next == terms.size() ? ffi::Error::Success() : Refuse("terms are left over");
+}
+
+ffi::Error MakeJob(ffi::RemainingArgs operands, ffi::RemainingRets outs, Moduli moduli, Moduli special,
+                   int64_t digit_size, int64_t inputs, Moduli sources, Moduli elements, Moduli sizes, Moduli terms,
+                   Job& job) {
+  if (inputs < 1 || static_cast<size_t>(inputs) >= operands.size() || sources.size() != elements.size())
+    return Refuse("operands are missing");
+  for (int64_t i = 0; i < inputs; ++i) {
+    Residues c;
+    if (auto error = Take(operands, i, c); error.failure()) return error;
+    if (c.shape.size() < 3 || c.shape[c.shape.size() - 3] != 2) return Refuse("a ciphertext has two components");
+    job.ciphertexts.push_back(std::move(c));
+  }
+  if (auto error = Take(operands, inputs, job.plains); error.failure()) return error;
+  // As for a key of just the size.
+  const Dimensions& c = job.ciphertexts[0].shape;
+  const auto limbs = static_cast<int64_t>(moduli.size()), extended = limbs + static_cast<int64_t>(special.size());
+  const Dimensions own{digit_size < 1 ? 0 : (limbs + digit_size - 1) / digit_size, 2, extended, c.back()};
+  if (auto error = MakePlan(c, own, moduli, special, digit_size, job.plan); error.failure()) return error;
+  for (const Residues& each : job.ciphertexts)
+    if (each.shape.back() != c.back() || each.shape[each.shape.size() - 2] != limbs) return Refuse("sizes differ");
+  if (auto error = MakeBabies(operands, inputs + 1, moduli, special, digit_size, sources, elements, job);
+      error.failure())
+    return error;
+  if (auto error = MakeSums(outs, sizes, terms, job); error.failure()) return error;
+  const Dimensions& plains = job.plains.shape;
+  if (plains.size() < 3 || plains[plains.size() - 2] != extended ||
+      plains[plains.size() - 3] != static_cast<int64_t>(terms.size()) || plains.back() < 1 ||
+      job.plan.n % plains.back() != 0)
+    return Refuse("the plaintexts do not fit");
+  job.width = plains.back();
+  job.terms = plains[plains.size() - 3];
+  const Batch batch = BatchOf(job.result, 3);
+  bool fits = job.plains.Fits(batch, 3);
+  for (Residues& each : job.ciphertexts) fits = fits && each.Fits(batch, 3);
+  for (auto& each : job.switches) fits = fits && each->key.Fits(batch);
+  return fits ? ffi::Error::Success() : Refuse("batch axes do not broadcast");
+}
+
+// Operands: `inputs` ciphertexts u64[*batch, 2, limbs, N], the plaintexts u64[*batch, terms, limbs + special, width],
+// and keys. One result u64[*batch, 2, limbs + special, N] for each sum.
+ffi::Error HoistedSumsHandler(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets outs, Moduli moduli,
+                              Moduli special, int64_t digit_size, int64_t inputs, Moduli sources, Moduli elements,
+                              Moduli sizes, Moduli terms) {
+  Job job;
+  if (auto error = MakeJob(operands, outs, moduli, special, digit_size, inputs, sources, elements, sizes, terms, job);
+      error.failure())
+    return error;
+  const int64_t batch = BatchOf(job.result, 3).count();
+  for (int64_t entry = 0; entry < batch; ++entry) SumEntry(job, entry).Run(pool);
+  return ffi::Error::Success();
+}
+
+// --- rotations of sums -------------------------------------------------------------------------------------------
+
+// The pairs and results of one entry, rows of extended limbs.
+struct Rotated {
+  const uint64_t *total, *pair;
+  uint64_t* out;
+};
+
+// pair[1] divided by P: rows of q_0..q_l in NTT form. `dropped` has room for the special limbs.
+void DivideSecond(ffi::ThreadPool& pool, const Plan& plan, const uint64_t* second, uint64_t* dropped,
+                  uint64_t* divided) {
+  const int64_t n = plan.n;
+  const auto middle = plan.extended.begin() + plan.limbs;
+  const BasisTable& table = BasisTableFor({middle, plan.extended.end()}, {plan.extended.begin(), middle});
+  ToCoefficients(
+      pool, n, plan.special, 1, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; },
+      [&](int64_t limb, int64_t) { return second + (plan.limbs + limb) * n; },
+      [&](int64_t limb, int64_t) { return dropped + limb * n; });
+  ConvertBlocks(pool, n, {{&table, dropped}}, 0, plan.limbs, [&](int64_t, int64_t limb) { return divided + limb * n; });
+  ParallelFor(pool, plan.limbs, [&](int64_t limb) {
+    uint64_t* const row = divided + limb * n;
+    ActiveKernels().forward_ntt(&row, &row, 1, NttTableFor(n, plan.extended[limb]));
+    ActiveKernels().subtract_multiply(second + limb * n, row, table.inverse_product[limb], row, n, *plan.modulus[limb]);
+  });
+}
+
+void AddRotation(ffi::ThreadPool& pool, const Switch& rotation, const Rotated& at, int64_t entry) {
+  const Plan& plan = rotation.plan;
+  const int64_t n = plan.n, extended = plan.extended_limbs(), block = rotation.block, blocks = n / block;
+  const Scratch memory((plan.special + plan.limbs) * n + DigitWords(plan));
+  uint64_t* const dropped = memory.get();
+  uint64_t* const divided = dropped + plan.special * n;
+  DivideSecond(pool, plan, at.pair + extended * n, dropped, divided);
+  const Digits digits = DigitsAt(plan, divided + plan.limbs * n);
+  RaiseAll(pool, plan, digits, [&](int64_t limb) { return divided + limb * n; });
+  ParallelFor(pool, extended * blocks, [&](int64_t task) {
+    const int64_t limb = task / blocks, number = task % blocks;
+    uint64_t* const room = TaskScratch<2>(2 * block);
+    uint64_t* const moved[] = {room, room + block};
+    KeyBlocks key(plan, rotation.key, entry);
+    RotateBlock(rotation, digits, key, limb, number, limb < plan.limbs ? divided + limb * n : nullptr,
+                at.pair + limb * n, 1, moved);
+    for (int64_t half = 0; half < 2; ++half) {
+      const int64_t word = (half * extended + limb) * n + number * block;
+      ActiveKernels().add(at.total + word, moved[half], at.out + word, block, *plan.modulus[limb]);
+    }
+  });
+}
+
+// total and pair u64[*batch, 2, limbs + special, N], and a key: total plus the automorphism of pair, of which the second
+// component is divided by P and switched.
+ffi::Error AddRotationHandler(ffi::ThreadPool pool, Input total, Input pair, ffi::RemainingArgs keys, Output out,
+                              Moduli moduli, Moduli special, int64_t digit_size, int64_t element) {
+  Switch rotation;
+  const Dimensions shape = ShapeOf(pair);
+  const auto extended = static_cast<int64_t>(moduli.size() + special.size());
+  if (shape.size() < 3 || shape[shape.size() - 2] != extended || shape[shape.size() - 3] != 2)
+    return Refuse("the pair does not fit");
+  Dimensions polynomial{static_cast<int64_t>(moduli.size()), shape.back()};
+  if (auto error = Prepare(polynomial, keys, moduli, special, digit_size, rotation.plan, rotation.key); error.failure())
+    return error;
+  const Plan& plan = rotation.plan;
+  rotation.SetElement(element);
+  PrepareResult(out);
+  const Batch batch = BatchOf(ShapeOf(*out), 3);
+  const auto total_entry = batch.Entries(ShapeOf(total), 3), pair_entry = batch.Entries(shape, 3);
+  if (!rotation.key.Fits(batch) || (batch.count() && (total_entry.empty() || pair_entry.empty())))
+    return Refuse("batch axes do not broadcast");
+  const int64_t words = 2 * extended * plan.n;
+  for (int64_t entry = 0; entry < batch.count(); ++entry)
+    AddRotation(pool, rotation,
+                {total.typed_data() + total_entry[entry] * words, pair.typed_data() + pair_entry[entry] * words,
+                 out->typed_data() + entry * words},
+                entry);
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxHoistedSums, HoistedSumsHandler,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attr<Moduli>("moduli")
+                                  .Attr<Moduli>("special")
+                                  .Attr<int64_t>("digit_size")
+                                  .Attr<int64_t>("inputs")
+                                  .Attr<Moduli>("sources")
+                                  .Attr<Moduli>("elements")
+                                  .Attr<Moduli>("sizes")
+                                  .Attr<Moduli>("terms"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAddRotation, AddRotationHandler,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<Input>()
+                                  .Arg<Input>()
+                                  .RemainingArgs()
+                                  .Ret<ffi::Buffer<ffi::U64>>()
+                                  .Attr<Moduli>("moduli")
+                                  .Attr<Moduli>("special")
+                                  .Attr<int64_t>("digit_size")
+                                  .Attr<int64_t>("element"));
+
+}  // namespace fhejax
