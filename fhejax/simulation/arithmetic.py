@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from fhejax import arithmetic
 from fhejax.encoding import checked_numbers, decode
 from fhejax.simulation import noise
-from fhejax.simulation.simulated import Simulated, disturbed, label_of, mixed, padded
+from fhejax.simulation.simulated import Simulated, as_complex, disturbed, label_of, mixed, padded
 from fhejax.values import Plaintext, galois_steps
 
 
@@ -26,7 +26,7 @@ def _simulated(*static: int):
 @_simulated(1, 2, 3, 4)
 def change_level(x, factor, top, level, scale):
     x = dataclasses.replace(x, label=mixed(f"level {level} {scale:.7g}", x.label), level=level, scale=scale)
-    return _rounded(x) if level < top else x
+    return rounded(x) if level < top else x
 
 
 @_simulated()
@@ -80,13 +80,13 @@ def multiply_integer(x, factor):
 
 @_simulated(2)
 def multiply_number(x, number, scale):
-    return _rounded(dataclasses.replace(_weighted(x, number), level=x.level - 1, scale=scale))
+    return rounded(dataclasses.replace(_weighted(x, number), level=x.level - 1, scale=scale))
 
 
 @_simulated(3)
 def multiply_plain(x, plain, more, scale):
     total = functools.reduce(_sum, [_product(a, b) for a, b in ((x, plain), *more)])
-    return _rounded(dataclasses.replace(total, level=x.level - 1, scale=scale, components=x.components))
+    return rounded(dataclasses.replace(total, level=x.level - 1, scale=scale, components=x.components))
 
 
 @_simulated()
@@ -139,11 +139,17 @@ def combine(like, level, scale, terms, weights, products, constant, key):
     label = mixed(f"combine {level}", *(x.label for x in operands), label_of(jnp.concatenate(numbers)))
     real, noisy = all(x.real for x in operands), any(x.noisy for x in operands)
     total = Simulated(values, errors, label, like.params, level, scale, like.slots, real, 2, noisy)
-    return _switched_and_rounded(total, level + 1, scale) if products else _rounded(total)
+    return _switched_and_rounded(total, level + 1, scale) if products else rounded(total)
+
+
+def _of_one_kind(x, y):
+    """Both real, or both with complex errors."""
+    return (x, y) if x.real and y.real else (as_complex(x), as_complex(y))
 
 
 def _product(x, y):
     """x y, errors and their product included, before any rounding."""
+    x, y = _of_one_kind(x, y)
     fields = x.params, x.level, x.scale * y.scale, x.slots, x.real and y.real, x.components, x.noisy or y.noisy
     return Simulated(*_multiplied(x, y), mixed("product", x.label, y.label), *fields)
 
@@ -154,6 +160,7 @@ def _multiplied(x, y):
 
 
 def _sum(x, y):
+    x, y = _of_one_kind(x, y)
     fields = x.params, x.level, x.scale, x.slots, x.real and y.real, max(x.components, y.components), x.noisy or y.noisy
     return Simulated(x.values + y.values, x.errors + y.errors, mixed("sum", x.label, y.label), *fields)
 
@@ -180,7 +187,8 @@ def _switched_and_rounded(x, level, scale):
     return disturbed(x, "rescale", noise.rounding(x.params) + keys, True)
 
 
-def _rounded(x):
+def rounded(x: Simulated) -> Simulated:
+    """x with the error of a division that ended at its level and scale."""
     if x.components == 1:
         return disturbed(x, "rescale", 1 / 12, False)
     return disturbed(x, "rescale", noise.rounding(x.params, x.components), True)

@@ -20,7 +20,8 @@ from fhejax.linear.transform import LinearTransform
 from fhejax.primitives.embedding import coefficients_to_slots
 from fhejax.primitives.residues import decode_coefficients
 from fhejax.simulation import noise
-from fhejax.simulation.simulated import Simulated, disturbed, label_of, mixed
+from fhejax.simulation.arithmetic import rounded
+from fhejax.simulation.simulated import Simulated, as_complex, disturbed, label_of, mixed
 
 
 @transformed.register(Simulated)
@@ -28,7 +29,9 @@ def _(first: Any, xs: Any, transform: LinearTransform, keys: Any) -> list[Any]:
     values = transform.values
     if values is None:
         values = _decoded(transform.data, transform.params, transform.level, transform.real)
-    kind = jnp.result_type(*(x.values.dtype for x in xs), *([] if transform.real else [jnp.complex64]))
+    if not (transform.real and all(x.real for x in xs)):
+        xs = [as_complex(x) for x in xs]
+    kind = jnp.result_type(*(x.values.dtype for x in xs))
     return _transformed(xs, values.astype(kind), transform.plan, transform.real)
 
 
@@ -77,7 +80,8 @@ def _transformed(xs, values, plan, real):
         exact = Simulated(
             total[j, ..., 0, :], total[j, ..., 1:, :], own, params, level, first.scale, slots, real, 2, noisy
         )
-        results.append(_rounded(_disturbed_by(exact, variance[j])))
+        exact = _disturbed_by(exact, variance[j])
+        results.append(rounded(dataclasses.replace(exact, level=level - 1, scale=params.scale_at(level - 1))))
     return results
 
 
@@ -89,8 +93,3 @@ def _disturbed_by(x, variance):
     return dataclasses.replace(
         x, values=x.values + unit.values * deviation, errors=x.errors + unit.errors * deviation[..., None, :]
     )
-
-
-def _rounded(x):
-    x = dataclasses.replace(x, level=x.level - 1, scale=x.params.scale_at(x.level - 1))
-    return disturbed(x, "rescale", noise.rounding(x.params), True)

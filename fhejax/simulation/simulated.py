@@ -12,6 +12,7 @@ was done; equal computations draw equal errors, as the same ciphertexts are one 
 Source: errors injected into a run in the clear, as the noise estimator of ePrint 2024/853 does; here many runs at once.
 """
 
+import dataclasses
 import functools
 import math
 from dataclasses import dataclass, field
@@ -40,7 +41,8 @@ class Simulated(Operators):
     Attributes:
       values: floating or complex `[*batch, slots]`: what the circuit computes, in exact arithmetic; with a noise seed,
         what one run of the encrypted circuit could decrypt to.
-      errors: like the values, `[*batch, SAMPLES, slots]`: the error of each slot in each run.
+      errors: like the values, `[*batch, SAMPLES, slots]`: the error of each slot in each run; of real values the real
+        part, since the imaginary part does not reach it before it meets complex values (`as_complex`).
       label: `uint32[*batch, 2]`, which draws are determined by.
       params: the parameter set.
       level: the index of the last prime.
@@ -149,6 +151,22 @@ def padded(array: Any, slots: int) -> jax.Array:
     if array.ndim == 0:
         return jnp.broadcast_to(array, (slots,))
     return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, slots - array.shape[-1])])
+
+
+def as_complex(x: Simulated) -> Simulated:
+    """x with the imaginary parts of its errors, which are independent of the real ones and like them.
+
+    They are those of another run: whatever was done to real values, conjugation aside, it did the same to both parts. A
+    plaintext has none: the rounding of real values is real.
+    """
+    if not x.real or x.components == 1:
+        return x
+    dtype = jnp.result_type(x.values.dtype, jnp.complex64)
+    values = x.values.astype(dtype)
+    if x.noisy:
+        values = values + 1j * x.errors[..., 0, :].astype(dtype)
+    errors = x.errors.astype(dtype) + 1j * jnp.roll(x.errors, 1, axis=-2).astype(dtype)
+    return dataclasses.replace(x, values=values, errors=errors, real=False)
 
 
 def mixed(operation: str, *labels: Any) -> jax.Array:
