@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 import fhejax as fhe
-from fhejax import functions
+from fhejax import _compat, functions
 
 PARAMS = fhe.Parameters.for_depth(25, log_degree=10, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)
@@ -123,9 +123,7 @@ def _encrypted():
 
 
 def _key_switches(jaxpr):
-    inner = [value.jaxpr for equation in jaxpr.eqns for value in equation.params.values() if hasattr(value, "jaxpr")]
-    own = sum(equation.primitive.name in SWITCHING for equation in jaxpr.eqns)
-    return own + sum(map(_key_switches, inner))
+    return sum(number for name in SWITCHING for _, number in _compat.count_equations(jaxpr, name))
 
 
 def _cells(row: Row) -> list[str]:

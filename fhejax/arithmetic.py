@@ -23,7 +23,7 @@ from fhejax.primitives.multiply_ciphertexts import (
     tensor as tensor_components,
 )
 from fhejax.primitives.residues import round_to_residues
-from fhejax.values import Ciphertext, Plaintext, SwitchingKey
+from fhejax.values import Plaintext, SwitchingKey
 
 # A kind registers its functions by the type of the first operand.
 for_each_kind = functools.singledispatch
@@ -41,7 +41,7 @@ def change_level(x: Any, factor: int, top: int, level: int, scale: float) -> Any
         data = _multiply_scalar(data, np.array([factor % q for q in moduli], np.uint64), moduli)
     if level < top:
         data = _mod_down(data, moduli[: level + 1], moduli[level + 1 :])
-    return type(x)(data, x.params, level, scale, x.slots, x.real)
+    return _with(x, data, level, scale)
 
 
 @for_each_kind
@@ -104,8 +104,7 @@ def multiply_plain(x: Any, plain: Any, more: Sequence[tuple[Any, Any]], scale: f
     """x times a plaintext, plus such products of `more`, rescaled once to `scale`."""
     xs, plains = zip((x, plain), *more, strict=True)
     data = _dot_plain_rescale([x.data for x in xs], [plain.data for plain in plains], x.params, x.level)
-    real = all(each.real for each in (*xs, *plains))
-    return type(x)(data, x.params, x.level - 1, scale, x.slots, real)
+    return _with(x, data, x.level - 1, scale, all(each.real for each in (*xs, *plains)))
 
 
 @for_each_kind
@@ -165,9 +164,6 @@ def combine(
     def limbs(x):
         return x.data[..., : above + 1, :]
 
-    def ciphertext(data, level, scale):
-        return Ciphertext(data, params, level, scale, like.slots, like.real)
-
     def plus_constant(total):
         if constant is None:
             return total
@@ -178,13 +174,13 @@ def combine(
     switch = key, moduli, params.special_moduli, params.digit_size
     if len(products) == 1 and not terms:  # one kernel; the constant is added behind it
         ((x, y),) = products
-        return plus_constant(ciphertext(multiply_ciphertexts(limbs(x), limbs(y), *switch), level, scale))
+        return plus_constant(_with(like, multiply_ciphertexts(limbs(x), limbs(y), *switch), level, scale))
     parts = [tensor_components(limbs(x), limbs(y), moduli) for x, y in products]
     parts += _weighted([limbs(x) for x in terms], [x.scale for x in terms], weights, raw, like, above)
-    total = functools.reduce(add, (ciphertext(part, above, raw) for part in parts))
+    total = functools.reduce(add, (_with(like, part, above, raw) for part in parts))
     data = plus_constant(total).data
     data = relinearize_rescale(data, *switch) if products else mod_down(data, moduli[:-1], moduli[-1:])
-    return ciphertext(data, level, scale)
+    return _with(like, data, level, scale)
 
 
 def number_residues(value: Any, scale: float, params: Any, level: int) -> Any:
@@ -221,14 +217,13 @@ def _weighted(terms, scales, weights, raw, like, level):
     return [modular.multiply_scalar(x, scalar, moduli) for x, scalar in zip(terms, scalars, strict=True)]
 
 
-def _with(x, data, level=None, scale=None):
+def _with(x, data, level=None, scale=None, real=None):
     level, scale = x.level if level is None else level, x.scale if scale is None else scale
-    return type(x)(data, x.params, level, scale, x.slots, x.real)
+    return type(x)(data, x.params, level, scale, x.slots, x.real if real is None else real)
 
 
 def _both(x, y, data, level=None, scale=None):
-    level, scale = x.level if level is None else level, x.scale if scale is None else scale
-    return type(x)(data, x.params, level, scale, x.slots, x.real and y.real)
+    return _with(x, data, level, scale, x.real and y.real)
 
 
 def _by_components(function):

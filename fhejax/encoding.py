@@ -85,7 +85,7 @@ def checked_numbers(
     """
     level = _checked_level(params, level)
     scale = _checked_scale(params, level, scale)
-    slots = _checked_slots(params, slots)
+    slots = checked_slots("encode", params, slots)
     array = _numbers(values)
     if array.ndim:
         _check_count(array.shape, slots, params)
@@ -252,9 +252,14 @@ def _checked_scale(params: Parameters, level: int, scale: float | None) -> float
     return scale
 
 
-def _checked_slots(params: Parameters, slots: int | None) -> int:
+def checked_slots(operation: str, params: Parameters, slots: int | None) -> int:
+    """A number of slots; that of the parameters if None.
+
+    Raises:
+      ValueError: no power of two up to N/2.
+    """
     if slots is None:
         return params.slots
     if slots not in [1 << i for i in range(params.log_degree)]:
-        raise ValueError(f"encode: slots = {slots!r}; need a power of two from 1 to N/2 = {params.degree // 2}")
+        raise ValueError(f"{operation}: slots = {slots!r}; need a power of two from 1 to N/2 = {params.degree // 2}")
     return int(slots)

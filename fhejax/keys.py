@@ -19,6 +19,7 @@ from fhejax.primitives.key_switch import SeededKey, key_masks
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
+from fhejax.progress import meter
 from fhejax.random import Seed, numbered_seeds, seed_for, split_seed
 from fhejax.values import EvaluationKeys, PublicKey, SecretKey, SwitchingKey
 
@@ -124,11 +125,14 @@ def switching_keys(
     params = secret.params
     levels = ({} if relinearization is None else {_SQUARE: relinearization}) | dict(sorted(galois.items()))
     root, made = seed_for("evaluation_keys", seed, secret), {}
-    for element, level in _metered(levels.items()) if progress else levels.items():
-        # One seed and another choice of keys may not draw one mask for two keys: a key's seed is its element's.
-        (child,) = numbered_seeds(root, [element])
-        key = _made(child, secret.data, element, params, level, seeded)
-        made[element] = _as_value(jax.block_until_ready(key) if progress else key, params, level)
+    with meter("evaluation_keys", progress, len(levels), "evaluation keys", "key") as watcher:
+        for element, level in levels.items():
+            # One seed and another choice of keys may not draw one mask for two keys: a key's seed is its element's.
+            (child,) = numbered_seeds(root, [element])
+            made[element] = _as_value(_made(child, secret.data, element, params, level, seeded), params, level)
+            if watcher is not None:
+                jax.block_until_ready(made[element])
+                watcher.update(1)
     return EvaluationKeys(made.pop(_SQUARE, None), made, params)
 
 
@@ -192,14 +196,6 @@ def _public(seed, secret, params):
     e = ntt(sample_gaussian(seed, 1, moduli, params.degree, params.error_deviation)[..., 0, :, :], moduli)
     b = multiply_add(negate(a, moduli), secret[..., :limbs, :], e, moduli)
     return jnp.stack([b, a], axis=-3)
-
-
-def _metered(levels):
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise ImportError("progress=True needs tqdm; type pip install fhejax[fit]") from error
-    return tqdm(levels, desc="evaluation keys", unit="key")
 
 
 def _as_value(key: Any, params: Parameters, level: int) -> SwitchingKey:

@@ -29,7 +29,7 @@ _STATIC = {"static": True}
 operators: dict[str, Callable[..., Any]] = {}
 
 
-class _Pickled:
+class Pickled:
     """Pickling and copying by NumPy: an unpickled JAX array is cut to 32 bits while jax_enable_x64 is off."""
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class Operators:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Plaintext(_Pickled):
+class Plaintext(Pickled):
     """Encoded slots, not encrypted.
 
     Attributes:
@@ -104,7 +104,7 @@ class Plaintext(_Pickled):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Ciphertext(_Pickled, Operators):
+class Ciphertext(Pickled, Operators):
     """Encrypted slots.
 
     `x + y`, `x - y`, `-x` work with ciphertexts, plaintexts, arrays and numbers, on any levels. `x * y` with an array
@@ -163,7 +163,7 @@ class SecretKey:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class PublicKey(_Pickled):
+class PublicKey(Pickled):
     """The key that encrypts.
 
     Attributes:
@@ -180,7 +180,7 @@ class PublicKey(_Pickled):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class SwitchingKey(_Pickled):
+class SwitchingKey(Pickled):
     """A key that carries ciphertexts from one secret to another, up to a level.
 
     Attributes:
@@ -254,7 +254,7 @@ class EvaluationKeys:
         kinds = ["relinearization"] * (self.relinearization is not None) + ["conjugation"] * self.conjugation
         keys = [key for key in (self.relinearization, *self.galois.values()) if isinstance(key, SwitchingKey)]
         seeded = ["seeded"] * any(key.mask_seed is not None for key in keys)
-        size = megabytes(sum(_bytes(leaf) for leaf in jax.tree.leaves(self)))
+        size = size_of(self)
         return f"EvaluationKeys({', '.join([*kinds, f'rotations={self.rotations}', *seeded, size])})"
 
 
@@ -311,12 +311,17 @@ def _batch(data: Any, own_axes: int) -> str:
 
 
 def _size(data: Any) -> str:
-    return megabytes(_bytes(data)) if hasattr(data, "shape") else f"data={type(data).__name__}"
+    return size_of(data) if hasattr(data, "shape") else f"data={type(data).__name__}"
 
 
 def _bytes(data: Any) -> int:
     """Of an array, a tracer or the shape of one; 0 of anything else that may stand in a pytree."""
     return math.prod(data.shape) * np.dtype(data.dtype).itemsize if hasattr(data, "shape") else 0
+
+
+def size_of(tree: Any) -> str:
+    """The memory of all arrays in a tree, for people."""
+    return megabytes(sum(map(_bytes, jax.tree.leaves(tree))))
 
 
 def megabytes(size: int) -> str:

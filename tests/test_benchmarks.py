@@ -79,6 +79,14 @@ def test_the_polynomials(tmp_path):
     assert "unavailable" in row or row["TenSEAL"]["least_ms"] > 0
 
 
+def test_the_matrices(tmp_path):
+    report, printed = run("linear.py", tmp_path)
+    assert [case["replicated"] for case in report["cases"]] == [True, False]
+    for case in report["cases"]:
+        assert case["mod_downs"] == case["switched"] + 1 and case["milliseconds"]["double"] > 0
+        assert f"{case['size']}" in printed
+
+
 def test_the_transforms_counted_are_those_of_the_text(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     params = fhe.Parameters.from_bits(10, [50] + [40] * 7, [50] * 3, scale_bits=40, digit_size=3, security=None)

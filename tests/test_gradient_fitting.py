@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings, strategies as st
+import scipy.optimize
 from jax.test_util import check_grads
 from numpy.polynomial import chebyshev
 from real_activations import hidden_activations
@@ -18,7 +18,7 @@ import fhejax as fhe
 from fhejax.polynomials import gradient
 from fhejax.polynomials.chebyshev import fit_chebyshev
 from fhejax.polynomials.gradient import fit_gradient, fit_loss, term_noise
-from fhejax.polynomials.least_squares import guard_points, least_squares, triangle
+from fhejax.polynomials.least_squares import guard_points, least_squares
 from fhejax.polynomials.minimax import fit_minimax
 
 DOMAIN = (-3.0, 5.0)
@@ -35,72 +35,6 @@ def series(coefficients, x, domain=DOMAIN):
 def gelu(x):
     with jax.enable_x64(True):
         return np.asarray(jax.nn.gelu(x))
-
-
-# --- least squares -----------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    coefficients=st.lists(st.floats(-10, 10), min_size=1, max_size=12),
-    low=st.floats(-100, 100),
-    width=st.floats(1e-3, 1e3),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_least_squares_finds_a_polynomial_that_is_one(coefficients, low, width, seed):
-    """Two samples, far fewer than the coefficients: the guard finds them."""
-    domain = (low, low + width)
-    f = lambda x: series(np.array(coefficients), x, domain)
-    samples = np.random.default_rng(seed).uniform(*domain, 2)
-    fitted = least_squares(f, domain, len(coefficients) - 1, samples=samples)
-    # u is known to 2^-52 of the largest |x| / width, and T_k has slopes up to k^2.
-    rounding = 2.0**-52 * (1 + max(map(abs, domain)) / width) * np.sum(np.arange(1, 13) ** 2) * 10
-    np.testing.assert_allclose(fitted.coefficients, coefficients, rtol=0, atol=100 * rounding)
-
-
-@settings(deadline=None, max_examples=20)
-@given(count=st.integers(1, 60), degree=st.integers(0, 8), slots=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
-def test_the_triangle_stands_for_all_samples(count, degree, slots, seed):
-    generator = np.random.default_rng(seed)
-    points, factors = generator.uniform(*DOMAIN, (slots, count)), generator.uniform(0, 1, (slots, count))
-    c = generator.normal(size=degree + 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fhejax.polynomials.least_squares._BLOCK", 64)  # in many blocks
-        a = triangle(np.tanh, DOMAIN, np.arange(degree + 1), points, factors)
-    expected = np.sum((factors * (series(c, points) - np.tanh(points))) ** 2, axis=1)
-    np.testing.assert_allclose(np.sum((a @ [*c, -1.0]) ** 2, axis=1), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("weight", [None, WEIGHT])
-@pytest.mark.parametrize("parity, start", [(None, 0), ("even", 0), ("odd", 1)])
-def test_least_squares_solves_what_it_says(parity, start, weight):
-    f = {None: np.exp, "even": np.cos, "odd": np.sin}[parity]
-    domain, step, degree, share = (-4.0, 4.0), 1 if parity is None else 2, 9, 0.01
-    fitted = least_squares(f, domain, degree, samples=DATA, guard_weight=share, weight=weight, parity=parity)
-    guard = guard_points(domain, degree)
-    x = np.concatenate([DATA.ravel(), guard])
-    root = np.sqrt(np.concatenate([np.full(DATA.size, 1 / DATA.size), np.full(guard.size, share / guard.size)]))
-    root *= 1 if weight is None else weight(x)
-    rows = chebyshev.chebvander(x / 4, degree)[:, start::step]
-    expected = np.linalg.lstsq(root[:, None] * rows, root * f(x), rcond=None)[0]
-    np.testing.assert_allclose(fitted.coefficients[start::step], expected, rtol=0, atol=1e-11)
-    assert fitted.parity == parity and np.all(np.delete(fitted.coefficients, np.s_[start::step]) == 0)
-
-
-def test_least_squares_per_slot_is_one_by_one():
-    fitted = least_squares(np.tanh, DOMAIN, 7, samples=DATA, per_slot=True)
-    single = [least_squares(np.tanh, DOMAIN, 7, samples=column).coefficients for column in DATA.T]
-    np.testing.assert_allclose(fitted.coefficients, np.stack(single, axis=1), rtol=0, atol=1e-11)
-
-
-def test_a_density_is_its_samples():
-    """An exponential density, not normalised, and none, against their quantiles."""
-    low, high = np.exp([-1.5, 1.5])
-    kinds = lambda x: 7 * np.exp(x / 4), None, 4 * np.log(low + (high - low) * SHARES), 12 * SHARES - 6
-    fits = [least_squares(np.tanh, (-6, 6), 9, samples=samples) for samples in kinds]
-    rising, uniform, *sampled = (each.coefficients for each in fits)
-    np.testing.assert_allclose((rising, uniform), sampled, rtol=0, atol=1e-6)
-    assert np.max(np.abs(rising - uniform)) > 1e-3
 
 
 # --- the loss ----------------------------------------------------------------------------------------------------
@@ -325,21 +259,46 @@ def test_beats_both_by_two_bits_with_a_polynomial_for_each_unit(degree):
     assert chebyshev >= 2 and minimax >= 2 and lost <= 3
 
 
+def most_to_win(degree):
+    """Bits of mean error that any one polynomial can win against minimax, for three bits of sup error.
+
+    The least |z| with A z <= b, for coefficients that are those of least squares plus a multiple of z under which the
+    data are orthonormal. A grid in place of the interval allows a little more. Source: Lawson & Hanson, "Solving Least
+    Squares Problems", 1974, chapter 23.
+    """
+    train, _ = hidden_activations()
+    end = 1.25 * abs(train).max()
+    minimax = fit_minimax(jax.nn.gelu, [(-end, end)], degree)
+    data = np.column_stack([chebyshev.chebvander(train.ravel() / end, degree), gelu(train).ravel()])
+    factor = np.linalg.qr(data, mode="r") / train.size**0.5
+    inverse, grid = np.linalg.inv(factor[:-1, :-1]), guard_points((-end, end), degree)
+    rows = chebyshev.chebvander(grid / end, degree)
+    excess, allowed = rows @ inverse @ factor[:-1, -1] - gelu(grid), 8 * minimax.report.sup_error
+    # A z + h >= 0 for both signs of the error.
+    matrix, limits = np.vstack([-rows @ inverse, rows @ inverse]), np.concatenate([excess - allowed, -excess - allowed])
+    dual = np.vstack([matrix.T, limits])
+    target = np.eye(degree + 2)[-1]
+    solution, _ = scipy.optimize.nnls(dual, target, maxiter=10**5)
+    residual = dual @ solution - target
+    z = -residual[:-1] / residual[-1]
+    assert np.all(matrix @ z >= limits - 1e-6)
+    best = math.hypot(np.linalg.norm(z), factor[-1, -1])
+    return math.log2(np.mean((series(minimax.coefficients, train, (-end, end)) - gelu(train)) ** 2) ** 0.5 / best)
+
+
 @pytest.mark.parametrize("degree", [3, 5, 7, 11, 15])
 def test_one_polynomial_for_all_units_wins_what_there_is(degree):
     """Two bits against interpolation; against minimax less, since no polynomial of the degree could win more.
 
-    The best that three bits of sup error can buy, by a log-barrier method, is below; the fit is within 0.3 of it.
-
-        degree       3     5     7     11    15
-        Chebyshev    2.3   2.1   2.1   2.3   2.4
-        minimax      1.1   1.2   1.3   1.5   1.6
-        best         1.3   1.3   1.4   1.7   1.8
-        lost         2.5   2.5   2.3   2.2   2.1
+    degree       3     5     7     11    15
+    Chebyshev    2.3   2.1   2.1   2.3   2.4
+    minimax      1.1   1.2   1.3   1.5   1.6
+    the most     1.3   1.3   1.4   1.7   1.8
+    lost         2.5   2.5   2.3   2.2   2.1
     """
-    best = {3: 1.29, 5: 1.31, 7: 1.44, 11: 1.66, 15: 1.85}[degree]
+    most = most_to_win(degree)
     chebyshev, minimax, lost = compared(degree, False)
-    assert chebyshev >= 2 and minimax >= best - 0.3 and lost <= 3
+    assert chebyshev >= 2 and most < 2 and most - 0.3 <= minimax <= most and lost <= 3
 
 
 # --- inside of a training step -----------------------------------------------------------------------------------

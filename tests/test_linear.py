@@ -1,7 +1,6 @@
-"""Linear transforms: against NumPy, against the sum of rotated products, plans, costs, errors and refusals."""
+"""Linear transforms: against NumPy, against the sum of rotated products, and under transformations of JAX."""
 
 import copy
-import functools
 import pickle
 
 import jax
@@ -9,62 +8,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from linear_transforms import (
+    MATRIX,
+    PARAMS,
+    SLOTS,
+    TOP,
+    TRANSFORMS,
+    applied,
+    bound,
+    encrypted,
+    keys,
+    opened,
+    random,
+    secret,
+)
 from operations import numbers, seed
 
 import fhejax as fhe
-from fhejax.linear.plan import costs, planned
-from fhejax.primitives.linear import Basis, hoisted_sums, rotated_sum
-from fhejax.simulation import noise
 
-PARAMS = fhe.Parameters.for_depth(3, log_degree=7, security=None)  # several digits, several special primes
-SLOTS, TOP = PARAMS.slots, PARAMS.max_level
-SECURE = fhe.Parameters.for_depth(2)
-# Special primes hardly larger than a digit, so that the errors of keys show.
-NARROW = fhe.Parameters.from_bits(12, (40, 40, 40), (41,), scale_bits=35, digit_size=1, security=None)
-MATRIX = numbers(1, 5, 3)
-
-
-@functools.cache
-def secret(params=PARAMS):
-    return fhe.secret_key(seed(1), params)
-
-
-@functools.cache
-def keys(rotations, params=PARAMS, level=None, seeded=False):
-    return fhe.evaluation_keys(seed(2), secret(params), rotations=rotations, level=level, seeded=seeded)
-
-
-def encrypted(values, params=PARAMS, slots=None, index=0, level=None):
-    plain = fhe.encode(values, params, slots=slots, level=level)
-    return fhe.encrypt(seed(3, index), secret(params), plain)
-
-
-def opened(x):
-    return np.asarray(fhe.decrypt(secret(x.params), x, dtype="float64" if x.real else "complex128"))
-
-
-def applied(transform, x):
-    return fhe.apply(transform, x, keys(transform.rotations, transform.params))
-
-
-def random(index, *shape, complex_=False):
-    rng = np.random.default_rng(index)
-    values = rng.uniform(-1, 1, shape)
-    return values + 1j * rng.uniform(-1, 1, shape) if complex_ else values
-
-
-def bound(transform, message=1.0):
-    """Six deviations of what a matrix with entries up to 1 does to values up to 1."""
-    params, plan = transform.params, transform.plan
-    fresh = noise.encrypt_secret(params) + noise.encode(True)
-    weights = float(plan.terms)
-    variance = noise.linear_transform(
-        params, transform.level, fresh, message, plan.terms, weights, weights, noise.encode(True)
-    )
-    return 6 * noise.slot_deviation(variance, params.scale_at(transform.level - 1), transform.slots) + 1e-12
-
-
-# --- what it computes --------------------------------------------------------------------------------------------
+# --- what it computes -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("x64", [False, True])
@@ -200,16 +162,7 @@ def test_numbers_encoded_at_every_use_have_the_same_bits(lowering):
     assert transforms[1].data is None and transforms[1].values.nbytes < transforms[0].data.nbytes / 10
 
 
-# --- the same bits -----------------------------------------------------------------------------------------------
-
-TRANSFORMS = {
-    "dense": lambda: fhe.LinearTransform.from_matrix(random(0, 8, 10), PARAMS),
-    "repeating": lambda: fhe.LinearTransform.from_matrix(random(0, 4, 4), PARAMS, replicated=True),
-    "constant": lambda: fhe.LinearTransform.from_diagonals(dict.fromkeys(range(8), 0.5), PARAMS),
-    "sparse and repeating": lambda: fhe.LinearTransform.from_diagonals({0: 1, 5: 1, 37: 1}, PARAMS),
-    "without giant steps at 0": lambda: fhe.LinearTransform.from_diagonals({21: 1.0, 42: -1.0}, PARAMS),
-    "lower level": lambda: fhe.LinearTransform.from_matrix(random(0, 4, 4), PARAMS, 1),
-}
+# --- the same bits ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -251,7 +204,7 @@ def test_residues_without_repetition_stand_for_equal_ones():
     np.testing.assert_array_equal(np.repeat(short, PARAMS.degree // short.shape[-1], axis=-1), full.data)
 
 
-# --- transformations of JAX --------------------------------------------------------------------------------------
+# --- transformations of JAX -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("x64", [False, True])
@@ -299,235 +252,7 @@ def test_repr():
     assert "5 x 3 real" in text and f"level={TOP}" in text and "7 diagonals" in text and "KiB" in text
 
 
-# --- plans -------------------------------------------------------------------------------------------------------
-
-
-@given(
-    st.dictionaries(
-        st.tuples(st.integers(0, 1), st.integers(0, 2)), st.sets(st.integers(0, 63), min_size=1), min_size=1
-    ).filter(lambda each: (1, 2) in each or max(each) == (0, 0)),
-)
-@settings(max_examples=50, deadline=None)
-def test_a_plan_has_each_diagonal_once(steps):
-    plan = planned({key: sorted(each) for key, each in steps.items()}, 64, PARAMS, TOP)
-    terms = sorted((j, i, (baby + giant) % 64) for i, j, baby, giant in plan.steps().tolist())
-    assert terms == sorted((j, i, k) for (j, i), each in steps.items() for k in each)
-    assert len(set(plan.babies)) == len(plan.babies)
-    assert len({(each.output, each.step) for each in plan.sums}) == len(plan.sums)
-    baby, giant = costs(PARAMS, TOP)
-    without_giants = sum(len(set().union(*(e for (_, i), e in steps.items() if i == k)) - {0}) for k in range(3))
-    assert plan.hoisted * baby + plan.switched * giant <= without_giants * baby + 1e-9
-
-
-@pytest.mark.parametrize("steps", [range(0, 1024), range(-1023, 1024), range(0, 8192, 8)])
-def test_dense_plans_take_few_key_switches(steps):
-    params = fhe.Parameters.preset("n14")
-    plan = planned({(0, 0): [step % 8192 for step in steps]}, 8192, params, 7)
-    assert plan.hoisted + plan.switched < 3.2 * len(steps) ** 0.5 and plan.switched < plan.hoisted
-    assert len(plan.rotations) == plan.hoisted + plan.switched
-
-
-def test_steps_in_rows_are_found():
-    """A convolution of 5 x 5 in rows of 64 costs no more than four babies and four giants, for 24 rotations."""
-    steps = [(64 * i + j) % 4096 for i in range(-2, 3) for j in range(-2, 3)]
-    plan, (baby, giant) = planned({(0, 0): steps}, 4096, SECURE, 2), costs(SECURE, 2)
-    assert plan.hoisted * baby + plan.switched * giant <= 4 * baby + 4 * giant
-
-
-def equations(jaxpr):
-    """All equations of a jaxpr, those of called ones included."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for value in equation.params.values():
-            inner = getattr(value, "jaxpr", None)
-            if inner is not None:
-                yield from equations(inner)
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_key_switches_and_mod_downs_in_the_jaxpr_are_the_plans(name):
-    transform = TRANSFORMS[name]()
-    plan, x = transform.plan, fhe.drop_to_level(encrypted(random(1, SLOTS)), transform.level)
-    found = list(equations(jax.make_jaxpr(fhe.apply)(transform, x, keys(transform.rotations)).jaxpr))
-    (sums,) = [each for each in found if each.primitive.name == "fhejax_hoisted_sums"]
-    assert sum(element != 1 for element in sums.params["elements"]) == plan.hoisted
-    rotations = sum(each.primitive.name == "fhejax_add_rotation" for each in found)
-    divisions = sum(each.primitive.name == "fhejax_mod_down" for each in found)
-    assert rotations == plan.switched  # a key switch with its ModDown each
-    assert rotations + divisions == plan.mod_downs
-    assert not any("key_switch" in each.primitive.name or "gadget" in each.primitive.name for each in found)
-
-
-def test_what_whole_operations_are_made_of():
-    """One ModUp and no ModDown for all hoisted rotations; one ModDown, of one component, for each giant step."""
-    from fhejax.primitives import linear
-
-    transform = TRANSFORMS["dense"]()
-    plan, params = transform.plan, transform.params
-    basis = Basis(params.moduli, params.special_moduli, params.digit_size)
-    element = lambda step: pow(5, step, 2 * params.degree)
-    operands = {element(step): keys(transform.rotations).galois[element(step)].operand for step in transform.rotations}
-    babies = tuple((i, element(step)) for i, step in plan.babies)
-    terms, elements = tuple(each.terms for each in plan.sums), [element(each.step) for each in plan.sums]
-    x = encrypted(random(1, SLOTS)).data
-
-    def count(function, *arguments):
-        with jax.enable_x64(True):
-            names = [each.primitive.name for each in equations(jax.make_jaxpr(function)(*arguments).jaxpr)]
-        return {name: names.count(f"fhejax_{name}") for name in ("inner_product", "convert_basis", "mod_down")}
-
-    switched = linear._switched(tuple(e for _, e in babies))
-    compose = functools.partial(
-        linear._compose_sums,
-        inputs=1,
-        sources=tuple(i for i, _ in babies),
-        elements=tuple(e for _, e in babies),
-        sizes=tuple(map(len, terms)),
-        terms=sum(terms, ()),
-        **basis._asdict(),
-    )
-    made = count(compose, x, transform.data, *(operands[e] for e in switched))
-    assert made == {"inner_product": plan.hoisted, "convert_basis": params.digits, "mod_down": 0}
-    with jax.enable_x64(True):
-        sums = hoisted_sums([x], transform.data, operands, babies, terms, basis)
-        whole = rotated_sum(sums, elements, operands, basis)
-    np.testing.assert_array_equal(
-        whole, fhe.apply(transform, encrypted(random(1, SLOTS)), keys(transform.rotations)).data
-    )
-    compose = functools.partial(linear._compose_rotation, element=elements[-1], **basis._asdict())
-    (total, pair), key = sums[:2], operands[elements[-1]]
-    with jax.enable_x64(True):
-        eqns = list(equations(jax.make_jaxpr(compose)(total, pair, key).jaxpr))
-    divisions = [each for each in eqns if each.primitive.name == "fhejax_mod_down"]
-    assert [each.invars[0].aval.shape for each in divisions] == [pair.shape[1:]]  # one component
-
-
-@pytest.mark.parametrize("name", ["dense", "without giant steps at 0"])
-def test_exactly_the_keys_of_the_transform(name):
-    transform = TRANSFORMS[name]()
-    x = encrypted(random(1, SLOTS))
-    fhe.apply(transform, x, fhe.EvaluationKeys(None, keys(transform.rotations).galois, PARAMS))
-    for element in keys(transform.rotations).galois:
-        fewer = {g: key for g, key in keys(transform.rotations).galois.items() if g != element}
-        with pytest.raises(fhe.MissingKeyError, match="for 1 of"):
-            jax.eval_shape(fhe.apply, transform, x, fhe.EvaluationKeys(None, fewer, PARAMS))
-
-
-# --- errors of the result ----------------------------------------------------------------------------------------
-
-LAYOUTS = {
-    "one vector": {},
-    "replicated": {"replicated": True},
-    "side by side": {"stride": 4},
-    "replicated side by side": {"stride": 4, "replicated": True},
-}
-
-
-def rms(values):
-    return np.sqrt(np.mean(np.abs(values) ** 2))
-
-
-@pytest.mark.parametrize("complex_, size", [(False, 1.0), (True, 100.0)])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("params", [SECURE, NARROW])
-def test_predicted_error(params, layout, complex_, size):
-    """By the simulated circuit, and by the noise model from averages; the keys' errors, then the rounding, prevail."""
-    matrix, batch = size * random(0, 48, 48, complex_=complex_) / 8, 4
-    transform = fhe.LinearTransform.from_matrix(matrix, params, 2, **LAYOUTS[layout])
-    period = transform.data.shape[-1] // 2 if "replicated" in layout else params.slots
-    values = np.tile(random(1, batch, period, complex_=complex_), params.slots // period)
-    with jax.enable_x64(True):
-        y = applied(transform, encrypted(values, params))
-        simulated = fhe.apply(transform, fhe.simulate(values, params, secret_key=True))
-        noisy = fhe.apply(transform, fhe.simulate(values, params, secret_key=True, noise_seed=1))
-        predicted, bits = np.sqrt(np.mean(simulated.variance)), float(np.mean(simulated.error_bits))
-        means, drawn = np.asarray(simulated.values), np.asarray(noisy.values)
-    assert (y.level, y.scale, y.real) == (simulated.level, simulated.scale, simulated.real)
-    error = opened(y) - means
-    assert 0.85 < rms(error) / predicted < 1.15
-    assert 0.85 < rms(drawn - means) / predicted < 1.15
-    assert abs(bits - fhe.precision(means, opened(y))) < 1.5
-    np.testing.assert_allclose(exact(matrix, values, layout), means, atol=1e-6 * size)
-
-    plan, weights = transform.plan, row_weights(transform)
-    variance = noise.linear_transform(
-        params,
-        2,
-        noise.encrypt_secret(params) + noise.encode(True),
-        np.mean(np.abs(values) ** 2),
-        plan.terms,
-        weights.sum(),
-        weights[plan.steps()[:, 2] != 0].sum(),
-        noise.encode(not complex_) * transform.data.shape[-1] / params.degree,
-    )
-    model = noise.slot_deviation(variance, y.scale, params.slots) * (2**0.5 if complex_ else 1)
-    assert 0.85 < rms(error) / model < 1.15
-
-
-def exact(matrix, values, layout):
-    stride = LAYOUTS[layout].get("stride", 1)
-    places = values.reshape(len(values), -1, stride)
-    rows, columns = matrix.shape
-    period = 64 if "replicated" in layout else places.shape[1]
-    blocks = places.reshape(len(values), -1, period, stride)
-    result = np.zeros(blocks.shape, np.result_type(matrix, values))
-    result[..., :rows, :] = np.einsum("rc,bkcs->bkrs", matrix, blocks[..., :columns, :])
-    return result.reshape(len(values), -1)
-
-
-def row_weights(transform):
-    """The mean of |slot|^2 of each term's diagonal."""
-    limbs = jnp.repeat(
-        transform.data[:, : transform.level + 1], transform.params.degree // transform.data.shape[-1], -1
-    )
-    fields = transform.params, transform.level, transform.params.scale_at(transform.level), transform.slots
-    decoded = fhe.decode(fhe.Plaintext(limbs, *fields, transform.real), dtype="complex128")
-    return np.mean(np.abs(np.asarray(decoded)) ** 2, axis=-1)
-
-
-def test_equals_the_sum_of_rotated_products():
-    """The definition, by the operations that users know, within the errors of both."""
-    matrix, values = random(0, 30, 30), random(1, 30)
-    transform = fhe.LinearTransform.from_matrix(matrix, SECURE)
-    x = encrypted(values, SECURE)
-    diagonals = {}
-    for (r, c), entry in np.ndenumerate(matrix):
-        diagonals.setdefault(c - r, np.zeros(SECURE.slots))[r] = entry
-    every = keys(tuple(sorted(diagonals)), SECURE)
-    naive = fhe.dot_plain(fhe.rotate_many(x, list(diagonals), every), list(diagonals.values()))
-    got = applied(transform, x)
-    assert jax.tree.structure(got) == jax.tree.structure(naive)
-    expected = np.pad(matrix @ values, (0, SECURE.slots - 30))
-    errors = opened(got) - expected, opened(naive) - expected
-    assert rms(errors[0]) < 1.05 * rms(errors[1])  # rotations are not rounded one by one
-    assert np.abs(errors[0] - errors[1]).max() < 2 * bound(transform)
-
-
-@pytest.mark.parametrize("x64", [False, True])
-def test_simulated_values_are_differentiated(x64):
-    def loss(matrix, values):
-        transform = fhe.LinearTransform.from_matrix(matrix, SECURE, encoded=False, slots=16)
-        return jnp.sum(fhe.apply(transform, fhe.simulate(values, SECURE, slots=16)).values ** 2)
-
-    with jax.enable_x64(x64):
-        matrix, values = jnp.asarray(numbers(0, 4, 3)), jnp.asarray(numbers(1, 3))
-        slopes = jax.grad(loss, (0, 1))(matrix, values)
-    out = numbers(0, 4, 3) @ numbers(1, 3)
-    np.testing.assert_allclose(slopes[0], 2 * np.outer(out, numbers(1, 3)), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(slopes[1], 2 * numbers(0, 4, 3).T @ out, rtol=1e-4, atol=1e-6)
-
-
-def test_simulated_blocks():
-    blocks, values = [[random(0, 8, 8), random(1, 8, 4)], [None, random(2, 3, 4)]], [random(3, 8), random(4, 4)]
-    transform = fhe.LinearTransform.from_blocks(blocks, PARAMS)
-    got = fhe.apply(transform, [fhe.simulate(v, PARAMS) for v in values], keys(transform.rotations))
-    np.testing.assert_allclose(
-        got[0].values[:8], blocks[0][0] @ values[0] + blocks[0][1] @ values[1], rtol=1e-5, atol=1e-5
-    )
-    np.testing.assert_allclose(got[1].values[:3], blocks[1][1] @ values[1], rtol=1e-5, atol=1e-5)
-
-
-# --- cases that other libraries' users met -----------------------------------------------------------------------
+# --- cases that other libraries' users met ----------------------------------------------------------------------------
 
 
 def test_known_zeros_change_nothing_but_the_work():
@@ -572,86 +297,7 @@ def test_more_than_the_slots_in_blocks():
     assert np.abs(opened(y)[:10] - matrix @ values).max() < bound(transform)
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------
-
-X = functools.cache(lambda: encrypted(random(1, SLOTS)))
-make = fhe.LinearTransform
-REFUSED = [
-    (lambda: make.from_matrix(np.ones(3), PARAMS), ValueError, r"1 dimensions, shape \(3,\); need \(rows, columns\)"),
-    (lambda: make.from_matrix(np.ones((0, 3)), PARAMS), ValueError, "at least one row"),
-    (lambda: make.from_matrix([["a"]], PARAMS), TypeError, "real or complex numbers"),
-    (lambda: make.from_matrix([[1.0, np.nan]], PARAMS), ValueError, r"matrix\[0, 1\] = nan is not finite"),
-    (lambda: make.from_matrix([[1e30]], PARAMS, 1), ValueError, "too large for the modulus"),
-    (lambda: make.from_matrix(MATRIX, PARAMS, 0), fhe.LevelError, "level 0 is the last"),
-    (lambda: make.from_matrix(MATRIX, PARAMS, TOP + 1), ValueError, f"levels 1 to {TOP}"),
-    (lambda: make.from_matrix(MATRIX, PARAMS, 1.5), TypeError, "not a Python integer"),
-    (lambda: make.from_matrix(MATRIX, 3), TypeError, "got int for the parameters"),
-    (lambda: make.from_matrix(MATRIX, PARAMS, slots=3), ValueError, "slots = 3; need a power of two"),
-    (lambda: make.from_matrix(MATRIX, PARAMS, stride=3), ValueError, "stride = 3; need a power of two"),
-    (lambda: make.from_matrix(MATRIX, PARAMS, stride=SLOTS // 4), ValueError, "which hold 4 entries"),
-    (lambda: make.from_diagonals({}, PARAMS), ValueError, "at least one diagonal"),
-    (lambda: make.from_diagonals({0: [1.0, 2.0]}, PARAMS), ValueError, rf"shape \(2,\); need \({SLOTS},\)"),
-    (lambda: make.from_diagonals({1: 1.0, 1 + SLOTS: 1.0}, PARAMS), ValueError, "two diagonals for step 1"),
-    (lambda: make.from_diagonals({0.5: 1.0}, PARAMS), TypeError, "step 0.5 is not an integer"),
-    (lambda: make.from_permutation([0, SLOTS], PARAMS), ValueError, f"index {SLOTS} is not a slot"),
-    (lambda: make.from_permutation([-1], PARAMS), ValueError, "index -1 is not a slot"),
-    (lambda: make.from_permutation([0.5], PARAMS), TypeError, "need integers"),
-    (lambda: make.from_permutation([[0]], PARAMS), ValueError, r"shape \(1, 1\)"),
-    (lambda: jax.jit(lambda i: make.from_permutation(i, PARAMS).data)(np.arange(3)), TypeError, "must not be traced"),
-    (lambda: make.from_function(lambda x: x + 1, 3, PARAMS), ValueError, "not linear.*add constants after"),
-    (lambda: make.from_function(lambda x: x**2, 3, PARAMS), ValueError, "not linear"),
-    (lambda: make.from_function(jnp.sum, 3, PARAMS), ValueError, r"shape \(\) of 3 entries; need \(rows,\)"),
-    (lambda: make.from_function(jnp.sin, 0, PARAMS), ValueError, "at least 1"),
-    (lambda: make.from_blocks([], PARAMS), ValueError, "at least one"),
-    (lambda: make.from_blocks([[MATRIX], [MATRIX, MATRIX]], PARAMS), ValueError, r"rows of \[1, 2\] blocks"),
-    (lambda: make.from_blocks([[MATRIX, MATRIX[:2]]], PARAMS), ValueError, r"blocks of row 0 have \[2, 5\] rows"),
-    (lambda: make.from_blocks([[MATRIX, None]], PARAMS), ValueError, "blocks of column 1 have no columns"),
-    (lambda: fhe.apply(MATRIX, X(), None), TypeError, "got ndarray for the transform"),
-    (lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), 3.0, None), TypeError, "got float for the ciphertext"),
-    (lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), X() * X(), None), ValueError, "relinearize"),
-    (
-        lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), X(), None),
-        fhe.MissingKeyError,
-        "rotations=transform.rotations",
-    ),
-    (
-        lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), X(), keys((1,), level=1)),
-        fhe.MissingKeyError,
-        f"level {TOP}",
-    ),
-    (lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), X(), secret()), TypeError, "got SecretKey"),
-    (
-        lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), fhe.drop_to_level(X(), 1), keys(())),
-        fhe.LevelError,
-        f"for level {TOP} and the ciphertext is at level 1",
-    ),
-    (
-        lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS, slots=8), X(), keys(())),
-        fhe.ParametersMismatchError,
-        f"for 8 slots and the ciphertext has {SLOTS}",
-    ),
-    (
-        lambda: fhe.apply(make.from_matrix(MATRIX, SECURE), X(), None),
-        fhe.ParametersMismatchError,
-        "parameters differ",
-    ),
-    (lambda: fhe.apply(make.from_matrix(MATRIX, PARAMS), [X(), X()], None), ValueError, "takes 1 ciphertexts to 1"),
-    (lambda: fhe.apply(make.from_blocks([[MATRIX, MATRIX]], PARAMS), X(), None), ValueError, r"\[x0, x1\]"),
-    (
-        lambda: fhe.apply(make.from_blocks([[MATRIX, MATRIX]], PARAMS), [X(), fhe.simulate(0.0, PARAMS)], None),
-        TypeError,
-        "some inputs are encrypted",
-    ),
-]
-
-
-@pytest.mark.parametrize("call, error, words", REFUSED)
-def test_refusals(call, error, words, unchecked):
-    with pytest.raises(error, match=words):
-        call()
-
-
-# --- in full size ------------------------------------------------------------------------------------------------
+# --- in full size -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

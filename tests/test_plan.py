@@ -1,6 +1,5 @@
 """Plans of Chebyshev series: exact in integers, as deep as promised, and with the products that they count."""
 
-import collections
 import math
 import time
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import fhejax as fhe
+from fhejax import _compat
 from fhejax.polynomials.plan import planned
 
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)
@@ -126,23 +126,13 @@ def test_several_series_cost_less_together(patterns, together, apart):
     assert tuple(map(sum, zip(*(planned((pattern,)).cost for pattern in patterns), strict=True))) == apart
 
 
-def primitives(jaxpr, counts=None):
-    """How often each occurs."""
-    counts = collections.Counter() if counts is None else counts
-    for equation in jaxpr.eqns:
-        counts[equation.primitive.name] += 1
-        for value in equation.params.values():
-            if hasattr(value, "jaxpr"):
-                primitives(value.jaxpr, counts)
-    return counts
-
-
 def cost_of(function, *arguments):
     """(Key switches, products) in the program: a product is one primitive, or three products and a fourth added."""
-    counts = primitives(jax.make_jaxpr(function)(*arguments).jaxpr)
-    both, switches = counts["fhejax_multiply_ciphertexts"], counts["fhejax_gadget_product"]
-    assert not counts["fhejax_key_switch"]
-    return both + switches, both + counts["fhejax_multiply_add"]
+    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    count = lambda name: sum(number for _, number in _compat.count_equations(jaxpr, f"fhejax_{name}"))
+    both, switches = count("multiply_ciphertexts"), count("gadget_product")
+    assert not count("key_switch")
+    return both + switches, both + count("multiply_add")
 
 
 @pytest.fixture(scope="module")

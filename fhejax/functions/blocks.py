@@ -15,7 +15,6 @@ from fhejax.functions.compositions import (
     cheapest,
     check_operand,
     checked_bits,
-    checked_domain,
     cost_of,
     plus,
     with_levels,
@@ -24,6 +23,7 @@ from fhejax.functions.fits import affine, cost_of_degree, estimated_degree, fit_
 from fhejax.functions.reciprocals import relative_inverses
 from fhejax.levels import Encrypted, to_canonical
 from fhejax.ops import add, multiply, multiply_plain, square
+from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.rotations import rotate
 from fhejax.simulation.ranges import warn_outside

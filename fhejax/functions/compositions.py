@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from fhejax.errors import LevelError
 from fhejax.levels import Encrypted, check_ciphertext, to_canonical
 from fhejax.ops import check_keys, multiply
+from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, pattern
-from fhejax.polynomials.report import evaluated
+from fhejax.polynomials.report import evaluated, series
 from fhejax.simulation.ranges import warn_outside
 from fhejax.simulation.simulated import Simulated
 from fhejax.values import EvaluationKeys
@@ -84,10 +84,7 @@ def chain(polynomials: Sequence[Polynomial], error: float, times_input: bool = F
 
 def chained(polynomials: Iterable[Polynomial], x: Any) -> Any:
     """The values of polynomials one after the other, in double precision."""
-    for polynomial in polynomials:
-        low, high = polynomial.domain
-        x = chebyshev.chebval(((x - low) + (x - high)) / (high - low), polynomial.coefficients)
-    return x
+    return functools.reduce(lambda x, polynomial: series(polynomial, x), polynomials, x)
 
 
 def measured_chain(
@@ -126,21 +123,6 @@ def cheapest(name: str, domain: Domain, bits: float, options: Callable[[float], 
         some, none = (middle, none) if any(True for _ in options(middle)) else (some, middle)
     reachable = f"about {some} are reachable" if some else "none are reachable"
     raise ValueError(f"{name}: bits = {bits:g} on the domain {domain}: {reachable}; ask for fewer, or a smaller domain")
-
-
-def checked_domain(name: str, domain: Any) -> Domain:
-    """The two ends as floats.
-
-    Raises:
-      ValueError: not two finite numbers, the lower first.
-    """
-    try:
-        low, high = (float(end) for end in domain)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: domain = {domain!r}; need two numbers, such as domain=(-8, 8)") from None
-    if not (low < high and math.isfinite(high - low) and math.isfinite(low + high)):
-        raise ValueError(f"{name}: domain = ({low:g}, {high:g}); need two finite numbers, the lower first")
-    return low, high
 
 
 def checked_bits(name: str, bits: Any) -> float:

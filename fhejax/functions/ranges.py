@@ -12,12 +12,11 @@ repeated; here it is the minimax approximation of the sign with |x| >= c, the st
 import functools
 from collections.abc import Callable, Iterator
 
-import jax.numpy as jnp
 import numpy as np
 
 from fhejax.functions.compositions import Cost, chained, cost_of, plus
 from fhejax.functions.fits import cost_of_degree, estimated_degree, fit_least
-from fhejax.polynomials.minimax import fit_minimax
+from fhejax.polynomials.minimax import sign_composition
 from fhejax.polynomials.polynomial import Polynomial
 
 # The share of the tolerance that taking a tail as constant may spend, on each side of its middle.
@@ -52,21 +51,11 @@ def saturating(step: Callable, radius: float, tolerance: float) -> Iterator[tupl
         yield cost, carried, functools.partial(fit_least, target, (-1.0, 1.0), left, parity="odd")
 
 
-def sign_stages(degrees, corner):
+def sign_stages(degrees: tuple[int, ...], corner: float) -> tuple[list[Polynomial], float]:
     """(polynomials, ratio): one after the other they take [corner, 1] to [ratio, 1]; they are odd."""
-    stages = []
-    for degree in degrees:
-        best, error = sign_fit(degree, corner)
-        stages.append(Polynomial(np.asarray(best.coefficients) / (1 + error), parity="odd"))
-        corner = (1 - error) / (1 + error)
-    return stages, corner
-
-
-@functools.lru_cache(maxsize=4096)
-def sign_fit(degree: int, corner: float) -> tuple[Polynomial, float]:
-    """The minimax polynomial for the sign with corner <= |x| <= 1, and its error."""
-    best = fit_minimax(jnp.sign, [(-1.0, -corner), (corner, 1.0)], degree, parity="odd")
-    return best, best.report.sup_error
+    *stages, last = sign_composition(degrees, corner)
+    error = last.report.sup_error
+    return [*stages, Polynomial(last.coefficients / (1 + error), parity="odd")], (1 - error) / (1 + error)
 
 
 def _corner(step, distance):

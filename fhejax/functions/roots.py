@@ -166,16 +166,16 @@ def _single(f, domain, tolerance):
 
 def _newton_option(wide, tolerance, degree, error, factor, times_x):
     """y (3 - x y^2) / 2 from a polynomial y for 1/sqrt(x): of a relative error e remains 1.5 e^2 + 0.5 e^3."""
-    count = 0
+    after, count = lambda error: error**2 * (1.5 + 0.5 * error), 0
     while error > tolerance:
-        error, count = error**2 * (1.5 + 0.5 * error), count + 1
+        error, count = after(error), count + 1
     cost = plus(cost_of_degree(degree, wide), 2 * count + times_x, 3 * count + times_x)
 
     def build():
         seed = fit_of_degree(lambda x: 1 / jnp.sqrt(x), wide, degree, weight=jnp.sqrt)
         error = seed.report.sup_error
         for _ in range(count):
-            error = error**2 * (1.5 + 0.5 * error)
+            error = after(error)
 
         def program(x, keys):
             y, half = evaluate(seed, x, keys), multiply_plain(x, 0.5)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fhejax.functions.compositions import Domain, chain, chained, checked_domain, computed, cost_of
+from fhejax.functions.compositions import Domain, chain, chained, computed, cost_of
 from fhejax.functions.fits import affine, free_domain
 from fhejax.levels import Encrypted
 from fhejax.ops import subtract
+from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.minimax import best_sign_degrees, sign_composition
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.values import EvaluationKeys

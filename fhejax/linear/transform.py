@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.encoding import checked_numbers
+from fhejax.encoding import checked_numbers, checked_slots
 from fhejax.errors import LevelError, static_integer
 from fhejax.linear.diagonals import Diagonals, for_terms, of_indices, of_mapping, of_matrix
 from fhejax.linear.plan import Plan, planned
 from fhejax.parameters import Parameters
 from fhejax.primitives.embedding import slots_to_coefficients
 from fhejax.primitives.residues import encode_coefficients
-from fhejax.values import _bytes, _Pickled, megabytes
+from fhejax.values import Pickled, size_of
 
 _STATIC = {"static": True}
 _TOGETHER = 8  # plaintexts encoded at a time, which bounds the memory that encoding takes
@@ -24,7 +24,7 @@ _TOGETHER = 8  # plaintexts encoded at a time, which bounds the memory that enco
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class LinearTransform(_Pickled):
+class LinearTransform(Pickled):
     """A linear map of slots, ready for ciphertexts of one level: `fhejax.apply(transform, x, keys)`.
 
     Made by `from_matrix`, `from_blocks`, `from_diagonals`, `from_permutation` or `from_function`. Give it to jitted
@@ -233,11 +233,10 @@ class LinearTransform(_Pickled):
         plan = self.plan
         kind = ("real" if self.real else "complex") + ("" if self.values is None else ", not encoded")
         blocks = f"{plan.outputs} x {plan.inputs} ciphertexts, " if plan.inputs * plan.outputs > 1 else ""
-        size = megabytes(sum(_bytes(leaf) for leaf in jax.tree.leaves(self)))
         return (
             f"LinearTransform({self.shape[0]} x {self.shape[1]} {kind}, {blocks}level={self.level}, "
             f"slots={self.slots}, {plan.terms} diagonals, key switches={plan.hoisted} hoisted + "
-            f"{plan.switched}, {size})"
+            f"{plan.switched}, {size_of(self)})"
         )
 
 
@@ -303,11 +302,7 @@ def _checked_level(name, params, level):
 def _checked_slots(name, params, slots):
     if not isinstance(params, Parameters):
         raise TypeError(f"{name}: got {type(params).__name__} for the parameters; type {name}(..., params, level)")
-    if slots is None:
-        return params.slots
-    if slots not in [1 << i for i in range(params.log_degree)]:
-        raise ValueError(f"{name}: slots = {slots!r}; need a power of two from 1 to N/2 = {params.degree // 2}")
-    return int(slots)
+    return checked_slots(name, params, slots)
 
 
 def _block_sizes(name, blocks):

@@ -36,7 +36,7 @@ def checked_coefficients(coefficients: Any) -> Any:
     return coefficients
 
 
-def checked_domain(domain: Iterable[Any]) -> tuple[float, float]:
+def checked_domain(operation: str, domain: Iterable[Any]) -> tuple[float, float]:
     """The two ends as floats.
 
     Raises:
@@ -45,9 +45,9 @@ def checked_domain(domain: Iterable[Any]) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in domain)
     except (TypeError, ValueError):
-        raise ValueError(f"Polynomial: domain = {domain!r}; need two numbers, such as domain=(-1.0, 1.0)") from None
+        raise ValueError(f"{operation}: domain = {domain!r}; need two numbers, such as domain=(-1.0, 1.0)") from None
     if not (low < high and math.isfinite(high - low) and math.isfinite(low + high)):
-        raise ValueError(f"Polynomial: domain = ({low}, {high}); need two finite numbers, the lower first")
+        raise ValueError(f"{operation}: domain = ({low}, {high}); need two finite numbers, the lower first")
     return low, high
 
 

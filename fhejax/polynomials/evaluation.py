@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,7 @@ from fhejax.errors import LevelError
 from fhejax.levels import Encrypted, check_ciphertext, product_scale, to_canonical
 from fhejax.ops import add, multiply_plain, relinearization_key
 from fhejax.polynomials.plan import planned
-from fhejax.polynomials.polynomial import (
-    Polynomial,
-    effective_coefficients,
-    known_coefficients,
-    pattern,
-    to_unit_interval,
-)
+from fhejax.polynomials.polynomial import Polynomial, depth_of, effective_coefficients, pattern, to_unit_interval
 from fhejax.simulation.ranges import warn_outside
 from fhejax.simulation.simulated import Simulated
 from fhejax.values import EvaluationKeys
@@ -94,22 +88,52 @@ def evaluate(polynomial: Any, x: Any, keys: EvaluationKeys | None = None) -> Any
     together = isinstance(polynomial, (list, tuple))
     polynomials = list(polynomial) if together else [polynomial]
     _check_arguments(polynomials, x)
-    x = to_canonical(x)
-    for each in polynomials:
+    x, series = to_canonical(x), [_series(each) for each in polynomials]
+    for each in series:
         _check_levels(each, x)
         _check_coefficients(each, x)
-    results = _evaluated(polynomials, x, keys)
+    results = _evaluated(series, x, keys)
     return results if together else results[0]
 
 
+class _Series(NamedTuple):
+    """What counts of a polynomial.
+
+    Attributes:
+      coefficients: as many as the pattern; of NumPy where they are known.
+      pattern: which of them may differ from zero.
+      domain: the polynomial's.
+    """
+
+    coefficients: Any
+    pattern: tuple[bool, ...]
+    domain: tuple[float, float]
+
+    @property
+    def degree(self) -> int:
+        return len(self.pattern) - 1
+
+    @property
+    def depth(self) -> int:
+        return depth_of(self.degree, self.domain)
+
+
+def _series(polynomial):
+    coefficients, where = effective_coefficients(polynomial), pattern(polynomial)
+    if not isinstance(coefficients, np.ndarray):
+        # A copy: with x64 off, eager vmap holds a NumPy double behind a float32 tracer.
+        coefficients = jnp.array(coefficients, copy=True)
+    return _Series(coefficients[: len(where)], where, polynomial.domain)
+
+
 def _evaluated(polynomials, x, keys):
-    domain, degrees = polynomials[0].domain, [len(pattern(each)) - 1 for each in polynomials]
+    domain, degrees = polynomials[0].domain, [each.degree for each in polynomials]
     if isinstance(x, Simulated) and any(degrees):
         warn_outside("evaluate", x, domain)
     factor, shift = to_unit_interval(domain)
     results: dict[int, Any] = {}
     for i in _where(degrees, 0, 0):
-        results[i] = add(multiply_plain(x, 0), _coefficients(polynomials[i])[0])
+        results[i] = add(multiply_plain(x, 0), polynomials[i].coefficients[0])
     if lines := _where(degrees, 1, 1):
         # c_0 + c_1 (factor x + shift) takes no more levels than c_0 + c_1 x
         change = np.array([[1.0, shift], [0.0, factor]])
@@ -134,26 +158,17 @@ def _carried(x, factor, shift):
 
 def _by_plan(polynomials, x, key, change=None):
     """The polynomials on x in the unit interval, or with their coefficients multiplied by a matrix."""
-    plan = planned(tuple(pattern(each) for each in polynomials))
+    plan = planned(tuple(each.pattern for each in polynomials))
     # Simulated values are floats of the caller's kind: a gradient is taken outside of what is run here.
     weigh, run = (_weights, _evaluate) if isinstance(x, Simulated) else (_compat.x64(_weights), _compat.x64(_evaluate))
     values = []
     for each, series in zip(polynomials, plan.series, strict=True):
-        rows, coefficients = series.rows if change is None else series.rows @ change, _coefficients(each)
+        rows, coefficients = series.rows if change is None else series.rows @ change, each.coefficients
         if not isinstance(coefficients, np.ndarray):
             values.append(weigh(coefficients, rows))
         else:
             values.append((rows * coefficients).sum(axis=-1) if coefficients.ndim == 1 else rows @ coefficients)
     return run(x, values, key, plan)
-
-
-def _coefficients(polynomial):
-    """As many as its pattern: of NumPy where they are known."""
-    known = known_coefficients(polynomial)
-    if known is not None:
-        return known
-    # A copy: with x64 off, eager vmap holds a NumPy double behind a float32 tracer.
-    return jnp.array(effective_coefficients(polynomial)[: len(pattern(polynomial))], copy=True)
 
 
 @jax.jit
@@ -200,26 +215,26 @@ def _check_shape(shape, slots):
         )
 
 
-def _check_levels(polynomial, x):
-    depth = polynomial.depth
+def _check_levels(series, x):
+    depth = series.depth
     if depth > x.level:
-        domain = "" if polynomial.domain == (-1.0, 1.0) else f" on the domain {polynomial.domain}"
+        domain = "" if series.domain == (-1.0, 1.0) else f" on the domain {series.domain}"
         raise LevelError(
-            f"evaluate: a polynomial of degree {len(pattern(polynomial)) - 1}{domain} takes {depth} levels, and the "
+            f"evaluate: a polynomial of degree {series.degree}{domain} takes {depth} levels, and the "
             f"ciphertext is at level {x.level}; make parameters with more depth, such as "
             f"Parameters.for_depth({x.params.max_level + depth - x.level}), lower the degree, or bootstrap"
         )
 
 
-def _check_coefficients(polynomial, x):
+def _check_coefficients(series, x):
     """The largest coefficient is at most 4/pi times the largest value of the series: what holds it holds the result."""
-    known = known_coefficients(polynomial)
-    if known is None:
+    known = series.coefficients
+    if not isinstance(known, np.ndarray):
         return
     finite = np.isfinite(known).reshape(len(known), -1).all(axis=1)
     if not np.all(finite):
         raise ValueError(f"evaluate: the coefficient of T_{np.argmin(finite)} is not finite")
-    largest, level = float(np.max(np.abs(known))), x.level - polynomial.depth
+    largest, level = float(np.max(np.abs(known))), x.level - series.depth
     limit = Fraction(math.prod(x.params.moduli_at(level)), 2) / Fraction(x.params.scale_at(level))
     if largest >= limit:
         raise ValueError(

@@ -17,7 +17,6 @@ which the rule, with 1/2 for the mean of T_k^2, gives t_(a+b) = 2 t_a + 2 t_b + 
 rounding; a square gives t_(2a) = 8 t_a + 1; T_0 and T_1 are not computed. The sum that makes p is rounded once more.
 """
 
-import contextlib
 import dataclasses
 import functools
 import math
@@ -33,7 +32,8 @@ from fhejax import _compat
 from fhejax.polynomials import least_squares
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import check_parity, evaluated, measured, with_report
+from fhejax.polynomials.report import check_parity, evaluated, measured, series, with_report
+from fhejax.progress import meter
 
 _SUP_POWER = 16
 _BARRIER = 1000.0
@@ -129,10 +129,10 @@ def fit_gradient(
     guard together, in units of the error at the start: so it meets a problem without valleys, and rates mean the same
     whatever f, domain and degree are. A step costs the same for a million samples as for one.
 
-    Measured for GELU, on what enters the hidden layer of a 64-64-10 network for digits, in a domain 1.25 times as wide,
-    at degrees 5 to 15: a polynomial for each of the 64 units has 2.2 to 2.8 bits less mean error than minimax, and 2.4
-    to 2.7 bits more sup error. One polynomial for all has 1.2 to 1.6 bits less (2.1 to 2.4 less than interpolation) and
-    2.1 to 2.5 more; the most that any polynomial could win there, at three bits of sup error, is 1.3 to 1.8 bits.
+    Measured by `tests/test_gradient_fitting.py` for GELU, on what enters the hidden layer of a 64-64-10 network for
+    digits, in a domain 1.25 times as wide, at degrees 5 to 15: a polynomial for each of the 64 units has 2.2 to 2.8
+    bits less mean error than minimax, and 2.4 to 2.7 bits more sup error. One polynomial for all has 1.2 to 1.6 bits
+    less (2.1 to 2.4 less than interpolation) and 2.1 to 2.5 more.
 
     Args:
       f: a function on arrays, NumPy's or JAX's.
@@ -177,7 +177,7 @@ def fit_gradient(
         raise ValueError(f"fit: steps = {steps}; need at least 1")
     if sup_weight is None:
         sup_weight = 2.0**-12 if per_slot else 2.0**-10
-    domain, columns = checked_domain(domain), least_squares.series_columns(degree, parity)
+    domain, columns = checked_domain("fit", domain), least_squares.series_columns(degree, parity)
     check_parity(functools.partial(evaluated, f), [domain], parity)
     points, factors = least_squares.weighted_samples(samples, domain, degree, weight, per_slot)
     every = least_squares.triangle(f, domain, np.arange(degree + 1), points, factors)
@@ -266,16 +266,17 @@ def _minimized(problem, guard, scale_bits, optimizer, steps, progress):
     """Coefficients `float64[slots, terms]`, and the losses `float64[steps]`."""
     optimizer = _optimizer(optimizer, steps)
     history, done = [], 0
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True), _meter(progress, steps) as meter:
+    watch = meter("fit", progress, steps, "fitting", "step")
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True), watch as watcher:
         z = jnp.zeros(problem.start.shape)
         carry = z, optimizer.init(z), jnp.asarray(problem.start), jnp.inf
         while done < steps:
-            count = min(steps - done, steps if meter is None else _CHUNK)
+            count = min(steps - done, steps if watcher is None else _CHUNK)
             carry, losses = _descended(carry, problem, guard, scale_bits, optimizer, count)
             history.append(np.asarray(losses))
             done += count
-            if meter is not None:
-                meter.update(count)
+            if watcher is not None:
+                watcher.update(count)
         return np.asarray(carry[2]), np.concatenate(history)
 
 
@@ -319,30 +320,15 @@ def _optimizer(given, steps):
     return optax.with_extra_args_support(given)
 
 
-def _meter(progress, steps):
-    """A context that gives an object with `update(n)`, or None."""
-    if progress is not True:
-        return contextlib.nullcontext(progress or None)
-    try:
-        import tqdm
-    except ImportError as error:
-        raise ImportError("fit: progress=True needs tqdm; type pip install fhejax[fit]") from error
-    return tqdm.tqdm(total=steps, desc="fitting", unit="step")
-
-
 def _reported(polynomial, f, samples, history):
     """With the errors as measured: the worst slot's largest, and the mean over all slots."""
     target = functools.partial(evaluated, f)
     if polynomial.coefficients.ndim == 1:
         return measured(polynomial, target, [polynomial.domain], "gradient", samples=samples, history=history)
     points = least_squares.guard_points(polynomial.domain, polynomial.degree)[:, None]
-    worst = np.argmax(np.max(np.abs(_values(polynomial, points) - target(points)), axis=0))
+    worst = np.argmax(np.max(np.abs(series(polynomial, points) - target(points)), axis=0))
     slot = Polynomial(polynomial.coefficients[:, worst], polynomial.domain, polynomial.parity)
     report = measured(slot, target, [polynomial.domain], "gradient", history=history).report
-    errors = _values(polynomial, np.asarray(samples, np.float64)) - target(np.asarray(samples, np.float64))
+    samples = np.asarray(samples, np.float64)
+    errors = series(polynomial, samples) - target(samples)
     return with_report(polynomial, dataclasses.replace(report, mean_error=math.sqrt(np.mean(errors**2))))
-
-
-def _values(polynomial, x):
-    low, high = polynomial.domain
-    return chebyshev.chebval((2 * x - (low + high)) / (high - low), polynomial.coefficients, tensor=False)

@@ -68,7 +68,7 @@ def least_squares(
       >>> round(float(cube(1.5)), 3)
       3.375
     """
-    domain, columns = checked_domain(domain), series_columns(degree, parity)
+    domain, columns = checked_domain("fit", domain), series_columns(degree, parity)
     check_parity(functools.partial(evaluated, f), [domain], parity)
     data = triangle(f, domain, columns, *weighted_samples(samples, domain, degree, weight, per_slot))
     guard = triangle(f, domain, columns, *weighted_guard(domain, degree, weight))

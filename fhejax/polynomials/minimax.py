@@ -241,11 +241,16 @@ def _low_after(error):
 def _sign_composition(degrees, gap):
     polynomials, low = [], gap
     for place, degree in enumerate(degrees, 1):
-        polynomial = fit_minimax(np.sign, [(-1.0, -low), (low, 1.0)], degree, parity="odd")
+        polynomial = _sign_fit(degree, low)
         error = polynomial.report.sup_error
         polynomials.append(polynomial if place == len(degrees) else _divided(polynomial, 1 + error))
         low = _low_after(error)
     return tuple(polynomials)
+
+
+@functools.lru_cache(maxsize=256)  # compositions begin alike
+def _sign_fit(degree, low):
+    return fit_minimax(np.sign, [(-1.0, -low), (low, 1.0)], degree, parity="odd")
 
 
 def _divided(polynomial, divisor):

@@ -65,7 +65,7 @@ class Polynomial:
           >>> fhe.Polynomial([0, 1.5, 0, -0.5], parity="odd")
           Polynomial(1.5 T1 - 0.5 T3, degree=3, domain=(-1.0, 1.0), depth=2, parity='odd')
         """
-        coefficients, domain = checks.checked_coefficients(coefficients), checks.checked_domain(domain)
+        coefficients, domain = checks.checked_coefficients(coefficients), checks.checked_domain("Polynomial", domain)
         _fill(self, coefficients, domain, checks.checked_parity(parity))
 
     @classmethod
@@ -124,9 +124,7 @@ class Polynomial:
         that is not an integer. Zeros behind the last coefficient count only where the values are not known (under
         jit), and not at places that the parity leaves empty.
         """
-        degree = len(pattern(self)) - 1
-        factor, _ = to_unit_interval(self.domain)
-        return degree.bit_length() + (degree > 1 and not factor.is_integer())
+        return depth_of(len(pattern(self)) - 1, self.domain)
 
     def __call__(self, x: Any) -> jax.Array:
         """The values at x, by Clenshaw's recurrence.
@@ -305,6 +303,12 @@ def pattern(polynomial: Polynomial) -> tuple[bool, ...]:
     return tuple(places[: max(np.flatnonzero(places), default=0) + 1])
 
 
+def depth_of(degree: int, domain: tuple[float, float]) -> int:
+    """The levels that a series of this degree takes, and carrying its domain to (-1, 1)."""
+    factor, _ = to_unit_interval(domain)
+    return degree.bit_length() + (degree > 1 and not factor.is_integer())
+
+
 def to_unit_interval(domain: tuple[float, float]) -> tuple[float, float]:
     """(factor, shift) with u = factor x + shift from -1 to 1 over the domain."""
     low, high = domain
@@ -403,7 +407,8 @@ def _serialize_static(static):
 
 def _deserialize_static(text):
     record = json.loads(text)
-    return checks.checked_domain(map(float.fromhex, record["domain"])), checks.checked_parity(record["parity"])
+    domain = checks.checked_domain("Polynomial", map(float.fromhex, record["domain"]))
+    return domain, checks.checked_parity(record["parity"])
 
 
 jax.tree_util.register_pytree_with_keys(Polynomial, _flatten_with_paths, _unflatten, _flatten)

@@ -190,7 +190,7 @@ def keys_of(operands: Sequence[Any]) -> list[Any]:
     return keys
 
 
-def _trim_key(key, moduli, special, digit_size):
+def trim_key(key, moduli, special, digit_size):
     """The part of a key that a polynomial with these moduli needs, with both halves."""
     limbs, digits = len(moduli), -(-len(moduli) // digit_size)
 
@@ -207,7 +207,7 @@ def _trim_key(key, moduli, special, digit_size):
 def _compose_gadget_product(x, *key, moduli, special, digit_size):
     digits = mod_up(x, moduli, special, digit_size)
     (key,) = keys_of(key)
-    return inner_product(digits, _trim_key(key, moduli, special, digit_size), moduli + special)
+    return inner_product(digits, trim_key(key, moduli, special, digit_size), moduli + special)
 
 
 def _compose_key_switch(x, *key, moduli, special, digit_size):
@@ -219,7 +219,7 @@ def _compose_hoisted_rotations(ciphertext, *keys, elements, moduli, special, dig
     digits = mod_up(ciphertext[..., 1, :, :], moduli, special, digit_size)
     results = []
     for key, element in zip(keys_of(keys), elements, strict=True):
-        product = inner_product(digits, _trim_key(key, moduli, special, digit_size), moduli + special)
+        product = inner_product(digits, trim_key(key, moduli, special, digit_size), moduli + special)
         u = mod_down(product, moduli, special)
         c0 = add(u[..., 0, :, :], ciphertext[..., 0, :, :], moduli)
         results.append(automorphism(jnp.stack([c0, u[..., 1, :, :]], axis=-3), element))

@@ -32,13 +32,13 @@ from fhejax.primitives.define import align_batch, batch_shape, check_residues, d
 from fhejax.primitives.key_switch import (
     Key,
     Pair,
-    _trim_key,
     check_key,
     gadget_product,
     inner_product,
     key_operands,
     keys_of,
     mod_up,
+    trim_key,
 )
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar
 
@@ -156,7 +156,7 @@ def raised_rotations(
     rotated = {i for i, element in babies if element != IDENTITY}
     digits = {i: mod_up(ciphertexts[i][..., 1, :, :], *basis) for i in sorted(rotated)}
     lifted = {i: _lift(ciphertexts[i], basis) for i in sorted({i for i, _ in babies})}
-    trimmed = {element: _trim_key(keys[element], *basis) for _, element in babies if element != IDENTITY}
+    trimmed = {element: trim_key(keys[element], *basis) for _, element in babies if element != IDENTITY}
     results = []
     for i, element in babies:
         if element == IDENTITY:

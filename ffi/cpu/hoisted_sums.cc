@@ -1,19 +1,13 @@
-// The two halves of a linear transform by double hoisting: sums of plaintexts times rotations of ciphertexts, modulo QP
-// and times P; and a rotation of such a sum, added to another one.
-//
-// An automorphism carries aligned blocks of values to such blocks, of any size that is a power of two: in bit-reversed
-// order the upper bits of a position are the lower ones of an exponent, and only these decide the lower ones of g times
-// it. So a block of a result is made from the digits on, with every rotation that it needs, while it is in the cache.
+// Sums of plaintexts times rotations of ciphertexts, modulo QP and times P: one ModUp, and no ModDown. For a block of
+// one limb, all rotations first, and then every sum of them.
 
 #include <algorithm>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "cpu/automorphism.h"
 #include "cpu/handlers.h"
-#include "cpu/key_switch.h"
+#include "cpu/linear.h"
 
 namespace fhejax {
 namespace {
@@ -40,48 +34,6 @@ ffi::Error Take(ffi::RemainingArgs operands, size_t index, Residues& out) {
   return ffi::Error::Success();
 }
 
-constexpr int64_t kWide = 2 * kBlock;  // values that are made at a time
-
-// A key switch without its division, and the automorphism that follows it. The plan holds the key's own sizes.
-struct Switch {
-  Key key;
-  Plan plan;
-  int64_t block;
-  std::vector<uint32_t> inner;   // where each value of a block stands in the block that it comes from
-  std::vector<uint32_t> origin;  // which block that is
-
-  void SetElement(int64_t element) {
-    block = std::min(plan.n, kWide);
-    const auto& source = AutomorphismSource(plan.n, element);
-    inner.resize(plan.n);
-    for (int64_t i = 0; i < plan.n; ++i) inner[i] = source[i] & (block - 1);
-    for (int64_t i = 0; i < plan.n; i += block) origin.push_back(source[i] / block);
-  }
-};
-
-// The digits of a polynomial modulo all extended limbs, in NTT form; from(limb) is its row. A digit's own limbs are not
-// made.
-template <typename From>
-void RaiseAll(ffi::ThreadPool& pool, const Plan& plan, const Digits& digits, const From& from) {
-  const int64_t extended = plan.extended_limbs();
-  Decompose(pool, plan, digits, [&](int64_t limb, int64_t) { return from(limb); });
-  Raise(pool, plan, digits, 0, extended);
-  ParallelFor(pool, extended, [&](int64_t limb) {
-    const auto rows = RaisedRows(plan, digits, limb);
-    if (!rows.empty())
-      ActiveKernels().forward_ntt(rows.data(), rows.data(), static_cast<int64_t>(rows.size()),
-                                  NttTableFor(plan.n, plan.extended[limb]));
-  });
-}
-
-int64_t DigitWords(const Plan& plan) {
-  return plan.limbs * plan.n + Digits::RaisedWords(plan, 1, plan.extended_limbs());
-}
-
-Digits DigitsAt(const Plan& plan, uint64_t* memory) {
-  return {1, plan.extended_limbs(), memory, memory + plan.limbs * plan.n};
-}
-
 uint64_t SpecialProduct(const Plan& plan, int64_t limb) {
   const Modulus& q = *plan.modulus[limb];
   uint64_t product = 1 % q.value;
@@ -89,35 +41,6 @@ uint64_t SpecialProduct(const Plan& plan, int64_t limb) {
     product = Multiply(product, plan.extended[i] % q.value, q);
   return product;
 }
-
-// The automorphism of (sum over digits of digit * key, plus factor * c0 in the first half), for a block of one limb of
-// the result: out[half]. `own` and `c0` are rows, null for 0.
-void RotateBlock(const Switch& rotation, const Digits& digits, KeyBlocks& key, int64_t limb, int64_t number,
-                 const uint64_t* own, const uint64_t* c0, uint64_t factor, uint64_t* const* out) {
-  const int64_t block = rotation.block, offset = rotation.origin[number] * block;
-  uint64_t* const memory = TaskScratch<3>(3 * block);
-  uint64_t* const u[] = {memory, memory + block};
-  uint64_t* const factors = memory + 2 * block;
-  if (c0) std::fill_n(factors, block, factor);
-  MultiplyBlock(
-      rotation.plan, digits, {0, limb, offset, block, nullptr}, key,
-      [&](const Block& at) { return own + at.offset; },
-      [&](const Block& at, Terms& terms) {
-        if (c0) terms.Add(0, c0 + at.offset, factors);
-      },
-      u);
-  for (int64_t half = 0; half < 2; ++half)
-    ActiveKernels().permute(u[half], rotation.inner.data() + number * block, out[half], block);
-}
-
-// Asks for the first values of a key's rows, which no stream of the processor follows yet.
-void FetchAhead(const Switch& rotation, const KeyBlocks& key, int64_t limb, int64_t number) {
-  constexpr int64_t kLine = 8, kWords = 1024;
-  for (const uint64_t* const row : key.Stored(limb, rotation.origin[number] * rotation.block))
-    for (int64_t i = 0; i < std::min(rotation.block, kWords); i += kLine) __builtin_prefetch(row + i);
-}
-
-// --- sums --------------------------------------------------------------------------------------------------------
 
 // A rotation of one of the ciphertexts; without a key, the ciphertext itself.
 struct Baby {
@@ -168,7 +91,8 @@ class SumEntry {
     const int64_t run = plan_.n / job_.width, sums = static_cast<int64_t>(job_.sums.size());
     // Sums of rows times numbers take every rotation for every sum.
     const bool by_runs = run >= kLeastRun && run <= block_ && 2 * job_.terms >= sums * babies_;
-    uint64_t* const rotated = TaskScratch<2>((2 * babies_ + 1) * block_ + (by_runs ? block_ / run * sums * babies_ : 0));
+    const int64_t factors = by_runs ? block_ / run * sums * babies_ : 0;
+    uint64_t* const rotated = TaskScratch<2>((2 * babies_ + 1) * block_ + factors);
     Rotate(limb, number, rotated);
     if (by_runs)
       SumRuns(limb, number, rotated, run);
@@ -288,10 +212,6 @@ class SumEntry {
   const Scratch memory_;
 };
 
-ffi::Error Refuse(const char* why) {
-  return ffi::Error::InvalidArgument(std::string("fhejax linear transform: ") + why);
-}
-
 // The keys behind the plaintexts: one for each element that is not the identity, in the order of first use.
 ffi::Error MakeBabies(ffi::RemainingArgs operands, size_t index, Moduli moduli, Moduli special, int64_t digit_size,
                       Moduli sources, Moduli elements, Job& job) {
@@ -302,7 +222,8 @@ ffi::Error MakeBabies(ffi::RemainingArgs operands, size_t index, Moduli moduli, 
     if (sources.begin()[b] >= job.ciphertexts.size()) return Refuse("no such ciphertext");
     const Switch* rotation = nullptr;
     if (element != kIdentity) {
-      const auto found = std::find_if(made.begin(), made.end(), [&](const auto& each) { return each.first == element; });
+      const auto same = [&](const auto& each) { return each.first == element; };
+      const auto found = std::find_if(made.begin(), made.end(), same);
       if (found != made.end()) {
         rotation = found->second;
       } else {
@@ -393,83 +314,6 @@ ffi::Error HoistedSumsHandler(ffi::ThreadPool pool, ffi::RemainingArgs operands,
   return ffi::Error::Success();
 }
 
-// --- rotations of sums -------------------------------------------------------------------------------------------
-
-// The pairs and results of one entry, rows of extended limbs.
-struct Rotated {
-  const uint64_t *total, *pair;
-  uint64_t* out;
-};
-
-// pair[1] divided by P: rows of q_0..q_l in NTT form. `dropped` has room for the special limbs.
-void DivideSecond(ffi::ThreadPool& pool, const Plan& plan, const uint64_t* second, uint64_t* dropped,
-                  uint64_t* divided) {
-  const int64_t n = plan.n;
-  const auto middle = plan.extended.begin() + plan.limbs;
-  const BasisTable& table = BasisTableFor({middle, plan.extended.end()}, {plan.extended.begin(), middle});
-  ToCoefficients(
-      pool, n, plan.special, 1, [&](int64_t limb) -> const SourceLimb& { return table.source[limb]; },
-      [&](int64_t limb, int64_t) { return second + (plan.limbs + limb) * n; },
-      [&](int64_t limb, int64_t) { return dropped + limb * n; });
-  ConvertBlocks(pool, n, {{&table, dropped}}, 0, plan.limbs, [&](int64_t, int64_t limb) { return divided + limb * n; });
-  ParallelFor(pool, plan.limbs, [&](int64_t limb) {
-    uint64_t* const row = divided + limb * n;
-    ActiveKernels().forward_ntt(&row, &row, 1, NttTableFor(n, plan.extended[limb]));
-    ActiveKernels().subtract_multiply(second + limb * n, row, table.inverse_product[limb], row, n, *plan.modulus[limb]);
-  });
-}
-
-void AddRotation(ffi::ThreadPool& pool, const Switch& rotation, const Rotated& at, int64_t entry) {
-  const Plan& plan = rotation.plan;
-  const int64_t n = plan.n, extended = plan.extended_limbs(), block = rotation.block, blocks = n / block;
-  const Scratch memory((plan.special + plan.limbs) * n + DigitWords(plan));
-  uint64_t* const dropped = memory.get();
-  uint64_t* const divided = dropped + plan.special * n;
-  DivideSecond(pool, plan, at.pair + extended * n, dropped, divided);
-  const Digits digits = DigitsAt(plan, divided + plan.limbs * n);
-  RaiseAll(pool, plan, digits, [&](int64_t limb) { return divided + limb * n; });
-  ParallelFor(pool, extended * blocks, [&](int64_t task) {
-    const int64_t limb = task / blocks, number = task % blocks;
-    uint64_t* const room = TaskScratch<2>(2 * block);
-    uint64_t* const moved[] = {room, room + block};
-    KeyBlocks key(plan, rotation.key, entry);
-    RotateBlock(rotation, digits, key, limb, number, limb < plan.limbs ? divided + limb * n : nullptr,
-                at.pair + limb * n, 1, moved);
-    for (int64_t half = 0; half < 2; ++half) {
-      const int64_t word = (half * extended + limb) * n + number * block;
-      ActiveKernels().add(at.total + word, moved[half], at.out + word, block, *plan.modulus[limb]);
-    }
-  });
-}
-
-// total and pair u64[*batch, 2, limbs + special, N], and a key: total plus the automorphism of pair, of which the second
-// component is divided by P and switched.
-ffi::Error AddRotationHandler(ffi::ThreadPool pool, Input total, Input pair, ffi::RemainingArgs keys, Output out,
-                              Moduli moduli, Moduli special, int64_t digit_size, int64_t element) {
-  Switch rotation;
-  const Dimensions shape = ShapeOf(pair);
-  const auto extended = static_cast<int64_t>(moduli.size() + special.size());
-  if (shape.size() < 3 || shape[shape.size() - 2] != extended || shape[shape.size() - 3] != 2)
-    return Refuse("the pair does not fit");
-  Dimensions polynomial{static_cast<int64_t>(moduli.size()), shape.back()};
-  if (auto error = Prepare(polynomial, keys, moduli, special, digit_size, rotation.plan, rotation.key); error.failure())
-    return error;
-  const Plan& plan = rotation.plan;
-  rotation.SetElement(element);
-  PrepareResult(out);
-  const Batch batch = BatchOf(ShapeOf(*out), 3);
-  const auto total_entry = batch.Entries(ShapeOf(total), 3), pair_entry = batch.Entries(shape, 3);
-  if (!rotation.key.Fits(batch) || (batch.count() && (total_entry.empty() || pair_entry.empty())))
-    return Refuse("batch axes do not broadcast");
-  const int64_t words = 2 * extended * plan.n;
-  for (int64_t entry = 0; entry < batch.count(); ++entry)
-    AddRotation(pool, rotation,
-                {total.typed_data() + total_entry[entry] * words, pair.typed_data() + pair_entry[entry] * words,
-                 out->typed_data() + entry * words},
-                entry);
-  return ffi::Error::Success();
-}
-
 }  // namespace
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxHoistedSums, HoistedSumsHandler,
@@ -485,16 +329,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxHoistedSums, HoistedSumsHandler,
                                   .Attr<Moduli>("elements")
                                   .Attr<Moduli>("sizes")
                                   .Attr<Moduli>("terms"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAddRotation, AddRotationHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .RemainingArgs()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<int64_t>("digit_size")
-                                  .Attr<int64_t>("element"));
 
 }  // namespace fhejax

@@ -1,0 +1,25 @@
+"""Progress meters, for people who have tqdm."""
+
+import contextlib
+from typing import Any
+
+
+def meter(operation: str, progress: Any, total: int, description: str, unit: str) -> Any:
+    """A context that gives an object with `update(n)`, or None where nobody watches.
+
+    Args:
+      operation: on whose behalf.
+      progress: True for a meter of tqdm, False or None for none, or an object that has `update`.
+      total: the number of units.
+      description, unit: what the meter says.
+
+    Raises:
+      ImportError: tqdm is not installed.
+    """
+    if progress is not True:
+        return contextlib.nullcontext(progress or None)
+    try:
+        import tqdm
+    except ImportError as error:
+        raise ImportError(f"{operation}: progress=True needs tqdm; type pip install fhejax[fit]") from error
+    return tqdm.tqdm(total=total, desc=description, unit=unit)
