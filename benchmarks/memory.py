@@ -34,7 +34,7 @@ def of_call(operation: str, params: fhe.Parameters) -> Memory:
     """Measures one call; in a process that has done nothing else yet.
 
     Raises:
-      Unavailable: as `machine.peak_of`.
+      Unavailable: as `machine.peak_of`; or the system took idle pages from the process meanwhile.
     """
     call = operations.calls(params)[operation]
     rotations = operations.ROTATIONS if operation.startswith("rotate") else ()
@@ -44,6 +44,8 @@ def of_call(operation: str, params: fhe.Parameters) -> Memory:
     _make_tables(params)
     results: list[Any] = []
     peak = machine.peak_of(lambda: results.append(jax.block_until_ready(function(*given))))
+    if peak < _bytes(results):
+        raise machine.Unavailable("the system took pages from the process while its memory was measured; run it again")
     return Memory(_bytes(given), _bytes(results), peak)
 
 
