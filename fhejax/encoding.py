@@ -34,7 +34,7 @@ def encode(
       values: real or complex numbers `[*batch, k]` with k from 1 to `slots`, an array or nested lists; zeros are put
         behind them. A single number goes into every slot.
       params: the parameter set.
-      level: of the plaintext, from 0 to `params.max_level`; the top if None.
+      level: of the plaintext, from 0 to `params.max_level`; `params.fresh_level` if None.
       scale: what the slots are multiplied by, static; `params.scale_at(level)` if None.
       slots: how many there are, a power of two up to N/2; `params.slots` if None.
 
@@ -232,7 +232,7 @@ def _to_float(x: Fraction) -> float:
 
 def _checked_level(params: Parameters, level: int | None) -> int:
     if level is None:
-        return params.max_level
+        return params.fresh_level
     if not isinstance(level, (int, np.integer)) or not 0 <= level <= params.max_level:
         raise ValueError(f"encode: level = {level!r}; there are levels 0 to {params.max_level}")
     return int(level)

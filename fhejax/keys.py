@@ -4,7 +4,7 @@ Secrets are uniform ternary; errors are discrete Gaussian with deviation 3.19: w
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from fhejax.progress import meter
 from fhejax.random import Seed, numbered_seeds, seed_for, split_seed
 from fhejax.values import EvaluationKeys, PublicKey, SecretKey, SwitchingKey
 
-_SQUARE = 0  # stands for relinearisation where keys are numbered by their galois elements, which are odd
+RELINEARIZATION = 0  # where keys are numbered by their galois elements, which are odd
 
 
 def secret_key(seed: Seed, params: Parameters) -> SecretKey:
@@ -83,7 +83,8 @@ def evaluation_keys(
       secret: the secret key.
       rotations: steps, any integers; taken modulo N/2. A step of 0 needs no key.
       conjugation: whether to make the key for `conjugate`.
-      level: the highest level at which the keys will be used; the top if None. Lower levels make smaller keys.
+      level: the highest level at which the keys will be used; that of fresh ciphertexts if None. Lower levels make
+        smaller keys.
       seeded: whether to leave out the random half of every key and draw it again from a seed at each use. That halves
         the keys, in memory and in files, and makes key switches slower; results are the same, bit for bit.
 
@@ -95,7 +96,7 @@ def evaluation_keys(
     """
     check_one("evaluation_keys", secret)
     params = secret.params
-    level = params.max_level if level is None else static_integer("evaluation_keys", "level", level)
+    level = params.fresh_level if level is None else static_integer("evaluation_keys", "level", level)
     if not 0 <= level <= params.max_level:
         raise ValueError(f"evaluation_keys: level = {level}; there are levels 0 to {params.max_level}")
     elements = {galois_element(params, step) for step in _integers(rotations)} - {1}
@@ -111,6 +112,7 @@ def switching_keys(
     galois: Mapping[int, int],
     seeded: bool,
     progress: bool = False,
+    full: Collection[int] = (),
 ) -> EvaluationKeys:
     """Makes keys, each up to a level of its own.
 
@@ -121,19 +123,33 @@ def switching_keys(
       galois: by galois element, the highest level of the automorphism.
       seeded: as for `evaluation_keys`.
       progress: whether to show a progress meter, which needs tqdm.
+      full: elements whose keys are not seeded, whatever the others are; `RELINEARIZATION` for that of products.
     """
     params = secret.params
-    levels = ({} if relinearization is None else {_SQUARE: relinearization}) | dict(sorted(galois.items()))
+    levels = ({} if relinearization is None else {RELINEARIZATION: relinearization}) | dict(sorted(galois.items()))
     root, made = seed_for("evaluation_keys", seed, secret), {}
     with meter("evaluation_keys", progress, len(levels), "evaluation keys", "key") as watcher:
         for element, level in levels.items():
             # One seed and another choice of keys may not draw one mask for two keys: a key's seed is its element's.
             (child,) = numbered_seeds(root, [element])
-            made[element] = _as_value(_made(child, secret.data, element, params, level, seeded), params, level)
+            key = _made(child, secret.data, element, params, level, seeded and element not in full)
+            made[element] = _as_value(key, params, level)
             if watcher is not None:
                 jax.block_until_ready(made[element])
                 watcher.update(1)
-    return EvaluationKeys(made.pop(_SQUARE, None), made, params)
+    return EvaluationKeys(made.pop(RELINEARIZATION, None), made, params)
+
+
+def restricted(secret: SecretKey, params: Parameters) -> SecretKey:
+    """The same secret for parameters whose primes are among its own."""
+    primes = secret.params.moduli + secret.params.special_moduli
+    rows = [primes.index(q) for q in params.moduli + params.special_moduli]
+    return SecretKey(_taken(secret.data, tuple(rows)), params)
+
+
+@_compat.jit(1)
+def _taken(data, rows):
+    return data[..., np.array(rows), :]
 
 
 def galois_element(params: Parameters, step: int) -> int:
@@ -206,7 +222,7 @@ def _as_value(key: Any, params: Parameters, level: int) -> SwitchingKey:
 
 def _made(seed, secret, element, params, level, seeded):
     """From s^2 to s, or from s to phi^-1(s): the automorphism itself comes after the key switch."""
-    if element == _SQUARE:
+    if element == RELINEARIZATION:
         square = _square(secret, params.moduli + params.special_moduli)
         return _switching_key(seed, square, secret, params, level, seeded)
     target = _automorphism(secret, pow(element, -1, 2 * params.degree))
@@ -224,27 +240,49 @@ _automorphism = _compat.jit(1)(automorphism)
 # One program for all keys of a level.
 @_compat.jit(3, 4, 5)
 def _switching_key(seed, source, target, params, level, seeded):
-    """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_level and the special primes.
+    source, target = (
+        jnp.concatenate([s[..., : level + 1, :], s[..., len(params.moduli) :, :]], axis=-2) for s in (source, target)
+    )
+    digits, special = params.digit_moduli(level), params.special_moduli
+    key = switching_key(seed, source, target, digits, special, params.error_deviation)
+    if seeded:
+        return key
+    moduli = sum(digits, ())
+    masks = key_masks(key.mask_seed, len(digits), moduli, special, params.degree)
+    return jnp.stack([key.first, masks], axis=-3)
+
+
+def switching_key(
+    seed: Any,
+    source: Any,
+    target: Any,
+    digits: tuple[tuple[int, ...], ...],
+    special: tuple[int, ...],
+    deviation: float,
+) -> SeededKey:
+    """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_l and the special primes.
 
     The masks' seed is published in seeded keys: it is a child of the key's seed, and tells nothing about the errors'.
+
+    Args:
+      seed: `uint32[8]`.
+      source, target: `uint64[limbs(QP), N]` in NTT form, the secret switched from and the one switched to.
+      digits: the primes of each digit, q_0..q_l in all.
+      special: p_0..p_(k-1).
+      deviation: of the errors.
     """
-    moduli, special = params.moduli_at(level), params.special_moduli
-    digits = params.digit_moduli(level)
-    source, target = (
-        jnp.concatenate([s[..., : level + 1, :], s[..., len(params.moduli) :, :]], axis=-2)[..., None, :, :]
-        for s in (source, target)
-    )
+    moduli, degree = sum(digits, ()), source.shape[-1]
     basis = moduli + special
     mask_seed, error_seed = split_seed(seed, 2)
-    a = key_masks(mask_seed, len(digits), moduli, special, params.degree)
-    e = ntt(sample_gaussian(error_seed, len(digits), basis, params.degree, params.error_deviation), basis)
-    message = multiply_scalar(source, jnp.asarray(_gadget(digits, special)), basis)
-    b = add(multiply_add(negate(a, basis), target, e, basis), message, basis)
-    return SeededKey(b, mask_seed) if seeded else jnp.stack([b, a], axis=-3)
-
-
-def _gadget(digits: tuple[tuple[int, ...], ...], special: tuple[int, ...]) -> np.ndarray:
-    """P g_i modulo every prime, `uint64[digits, limbs]`: P modulo the primes of digit i, 0 modulo the others."""
+    a = key_masks(mask_seed, len(digits), moduli, special, degree)
+    e = ntt(sample_gaussian(error_seed, len(digits), basis, degree, deviation), basis)
+    b = multiply_add(a, negate(target, basis)[..., None, :, :], e, basis)
+    # P g_i is P modulo the primes of digit i, and 0 modulo all others.
     product = math.prod(special)
-    rows = [[product % q if i == j else 0 for j, digit in enumerate(digits) for q in digit] for i in range(len(digits))]
-    return np.array([row + [0] * len(special) for row in rows], np.uint64)
+    factors = jnp.asarray(np.array([product % q for q in moduli], np.uint64))
+    message, first = multiply_scalar(source[..., : len(moduli), :], factors, moduli), 0
+    for i, digit in enumerate(digits):
+        own = slice(first, first + len(digit))
+        b = b.at[..., i, own, :].set(add(b[..., i, own, :], message[..., own, :], digit))
+        first += len(digit)
+    return SeededKey(b, mask_seed)

@@ -155,7 +155,7 @@ def dot_plain(xs: Sequence[Encrypted], values: Any) -> Encrypted:
     xs = [brought_to(x, level, scale) for x in xs]
     plains = [brought_to(plain, level, scale) for plain in plains]
     more = list(zip(xs[1:], plains[1:], strict=True))
-    return arithmetic.multiply_plain(xs[0], plains[0], more, xs[0].params.scale_at(level - 1))
+    return arithmetic.multiply_plain(xs[0], plains[0], more, product_scale(xs[0].params, level, scale * scale))
 
 
 def product(x: Any, y: Any) -> Any:

@@ -14,7 +14,7 @@ CT-RSA 2020 (digits).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -62,6 +62,7 @@ class Parameters:
       digit_size: primes in a key-switch digit.
       slots: the default packing, a power of two up to N/2.
       scales: the canonical scale of each level, level 0 first.
+      fresh_level: the level of fresh ciphertexts; those above it, if any, serve bootstrapping.
       security: what the guideline table says, or None where the check was declined.
     """
 
@@ -71,6 +72,7 @@ class Parameters:
     digit_size: int
     slots: int
     scales: tuple[float, ...]
+    fresh_level: int
     security: SecurityReport | None
     _hash: int = field(init=False)
 
@@ -211,9 +213,10 @@ class Parameters:
         moduli: Sequence[int],
         special_moduli: Sequence[int],
         *,
-        scale: float,
+        scale: float | Mapping[int, float],
         digit_size: int | None = None,
         slots: int | None = None,
+        fresh_level: int | None = None,
         security: int | None = 128,
         attack_model: str = "classical",
         secret_weight: int | None = None,
@@ -224,9 +227,12 @@ class Parameters:
           log_degree: log2 of the ring degree N, 3 to 17.
           moduli: q_0, ..., q_L: distinct primes below 2^61, each 1 mod 2N.
           special_moduli: the special primes, likewise, distinct from `moduli`.
-          scale: the scale at the top level, up to 2^60.
+          scale: the scale at the top level, up to 2^60; or by level, with the top's among them, scales at which the
+            rule s[l-1] = s[l]^2 / q[l] starts anew. A product that enters such a level has a scale of its own, and
+            takes another level to become canonical, unless it is with a plaintext at `plain_scale_at(level)`.
           digit_size: primes in a key-switch digit; if None the most whose product stays 2^4 below P (or below P).
           slots: the default packing, a power of two; N/2 if None.
+          fresh_level: the level of fresh ciphertexts; the top if None.
           security: 128, 192 or 256 bits; None does without the check.
           attack_model: "classical" or "quantum", which column of the table is enforced.
           secret_weight: always refused: main secrets are uniform ternary, never sparse.
@@ -242,14 +248,37 @@ class Parameters:
         special_moduli = tuple(int(p) for p in special_moduli)
         _check_moduli(name, log_degree, moduli, special_moduli)
         report = require_security(log_degree, moduli, special_moduli, security, attack_model)
+        top = len(moduli) - 1
+        fresh_level = top if fresh_level is None else fresh_level
+        _check_integer(name, "fresh_level", fresh_level, 0, top)
         return cls(
             log_degree=log_degree,
             moduli=moduli,
             special_moduli=special_moduli,
             digit_size=_checked_digit_size(name, digit_size, moduli, special_moduli),
             slots=slots or 1 << log_degree - 1,
-            scales=_canonical_scales(name, moduli, scale),
+            scales=_canonical_scales(name, moduli, scale if isinstance(scale, Mapping) else {top: scale}),
+            fresh_level=fresh_level,
             security=report,
+        )
+
+    def with_levels(self, levels: Sequence[int]) -> "Parameters":
+        """These parameters with some of their primes, each with the scale of its level.
+
+        Args:
+          levels: ascending, with 0; fresh ciphertexts are at the last one before any gap.
+        """
+        first = next((i for i, level in enumerate(levels) if level != i), len(levels)) - 1
+        return Parameters.from_moduli(
+            self.log_degree,
+            [self.moduli[level] for level in levels],
+            self.special_moduli,
+            scale={i: self.scales[level] for i, level in enumerate(levels)},
+            digit_size=self.digit_size,
+            slots=self.slots,
+            fresh_level=min(first, self.fresh_level),
+            security=self.security.bits if self.security else None,
+            attack_model=self.security.attack_model if self.security else "classical",
         )
 
     @classmethod
@@ -277,7 +306,7 @@ class Parameters:
 
     @property
     def max_level(self) -> int:
-        """The level of a fresh ciphertext, L."""
+        """The highest level, L."""
         return len(self.moduli) - 1
 
     @property
@@ -309,6 +338,19 @@ class Parameters:
         self._check_level("scale_at", level)
         return self.scales[level]
 
+    def plain_scale_at(self, level: int) -> float:
+        """The scale of a plaintext whose product with a ciphertext at a level is canonical once it is rescaled.
+
+        Where scales follow each other by the rule, that is the level's own scale.
+
+        Raises:
+          ValueError: there is no such level, or it is 0.
+        """
+        self._check_level("plain_scale_at", level)
+        self._check_level("plain_scale_at", level - 1)
+        scale, after, q = self.scales[level], self.scales[level - 1], self.moduli[level]
+        return scale if scale * scale / q == after else after * q / scale
+
     def moduli_at(self, level: int) -> tuple[int, ...]:
         """The primes q_0, ..., q_level.
 
@@ -332,8 +374,8 @@ class Parameters:
             raise ValueError(f"Parameters.{operation}: level {level}; there are levels 0 to {self.max_level}")
 
     def _content(self):
-        fields = (self.log_degree, self.moduli, self.special_moduli, self.digit_size, self.slots, self.scales)
-        return (*fields, self.security)
+        ring = (self.log_degree, self.moduli, self.special_moduli, self.digit_size, self.slots)
+        return (*ring, self.scales, self.fresh_level, self.security)
 
     def __hash__(self):
         return self._hash
@@ -349,30 +391,36 @@ class Parameters:
         return Parameters, self._content()
 
     def __repr__(self):
-        scale = f"2^{math.log2(self.scales[-1]):.4g}"
+        scale = f"2^{math.log2(self.scales[self.fresh_level]):.4g}"
         limit, security = "", "None"
         if self.security:
             limit, security = f" of {self.security.limit}", f"{self.security.bits} {self.security.attack_model}"
         return (
-            f"Parameters(N=2^{self.log_degree}, slots={self.slots}, depth={self.max_level}, scale={scale}, "
+            f"Parameters(N=2^{self.log_degree}, slots={self.slots}, depth={self.fresh_level}, scale={scale}, "
             f"log2(QP)={self.log_qp:.1f}{limit}, security={security})"
         )
 
 
-def _canonical_scales(name: str, moduli: tuple[int, ...], scale: float) -> tuple[float, ...]:
+def _canonical_scales(name: str, moduli: tuple[int, ...], anchors: Mapping[int, float]) -> tuple[float, ...]:
     """The scale of each level, level 0 first; each must leave room below its modulus."""
-    if not 1 < scale <= 2.0**LARGEST_SCALE_BITS:
-        raise ValueError(f"{name}: scale = {scale}; need more than 1 and at most 2.0**{LARGEST_SCALE_BITS}")
-    scales, modulus = [float(scale)], math.prod(moduli)
+    scales, modulus = [], math.prod(moduli)
     for level in range(len(moduli) - 1, -1, -1):
+        if level in anchors:
+            if not 1 < anchors[level] <= 2.0**LARGEST_SCALE_BITS:
+                raise ValueError(
+                    f"{name}: scale = {anchors[level]}; need more than 1 and at most 2.0**{LARGEST_SCALE_BITS}"
+                )
+            scales.append(float(anchors[level]))
+        elif not scales:
+            raise ValueError(f"{name}: scales for the levels {sorted(anchors)}; the top level, {level}, needs one")
+        else:
+            scales.append(scales[-1] * scales[-1] / moduli[level + 1])
         if not 1 < scales[-1] < modulus:
             raise ValueError(
                 f"{name}: the scale at level {level} would be {scales[-1]:.4g}; need more than 1 and less than the "
                 f"level's modulus, 2^{math.log2(modulus):.1f}. Give a scale below q_0 and near the other moduli"
             )
-        if level:
-            scales.append(scales[-1] * scales[-1] / moduli[level])
-            modulus //= moduli[level]
+        modulus //= moduli[level]
     return tuple(reversed(scales))
 
 

@@ -91,7 +91,7 @@ class KeyPlan:
           seeded: for keys made with `seeded=True`.
         """
         levels = (self.relinearization, *self.galois.values())
-        return sum(_key_bytes(self.params, level, seeded) for level in levels if level is not None)
+        return sum(key_bytes(self.params, level, seeded) for level in levels if level is not None)
 
     def generate(
         self, seed: Seed, secret: SecretKey, *, seeded: bool = False, progress: bool = False
@@ -138,7 +138,7 @@ class KeyPlan:
         limit = static_integer("within", "limit", limit)
         if self.bytes(seeded) <= limit:
             return self
-        size = functools.partial(_key_bytes, self.params, seeded=seeded)
+        size = functools.partial(key_bytes, self.params, seeded=seeded)
         steps, rotations = galois_steps(self.params.degree), self._composable()
         alone = _levels(use for use in self.uses if use.slots is None and use.element != _RELINEARIZATION)
         fixed = {steps[g]: level for g, level in alone.items() if g in steps}
@@ -163,7 +163,7 @@ class KeyPlan:
         rows = [("key", "level", "number", "size", "steps")]
         for kind, level, steps in kinds:
             if level is not None:
-                size = megabytes(len(steps) * _key_bytes(self.params, level))
+                size = megabytes(len(steps) * key_bytes(self.params, level))
                 rows.append((kind, str(level), str(len(steps)), size, ", ".join(steps)))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -286,7 +286,8 @@ def _key_shape(params: Parameters, level: int) -> tuple[int, int, int, int]:
     return len(params.digit_moduli(level)), 2, level + 1 + len(params.special_moduli), params.degree
 
 
-def _key_bytes(params: Parameters, level: int, seeded: bool = False) -> int:
+def key_bytes(params: Parameters, level: int, seeded: bool = False) -> int:
+    """What a switching key up to a level takes, in memory and, up to the header, in a file."""
     size = 8 * math.prod(_key_shape(params, level))
     return size // 2 + 32 if seeded else size
 

@@ -23,7 +23,7 @@ _SPLIT = 1
 
 # What a seed is taken for, the third word of the nonce; 0 is split_seed. Each use has streams of its own, so that a
 # seed given to two of them by mistake does not make an encryption of a secret and its mask cancel.
-_USES = {"secret_key": 1, "public_key": 2, "evaluation_keys": 3, "encrypt": 4}
+_USES = {"secret_key": 1, "public_key": 2, "evaluation_keys": 3, "encrypt": 4, "bootstrapping_keys": 5}
 
 
 def new_seed() -> UInt32[Array, "8"]:

@@ -371,7 +371,7 @@ def test_keys_of_a_plan_in_a_file(tmp_path):
 def test_within(name, seeded):
     function, x, meaning, *_ = CIRCUITS[name]
     plan, costs = planned(name), []
-    top = planning._key_bytes(PARAMS, PARAMS.max_level, seeded)
+    top = planning.key_bytes(PARAMS, PARAMS.max_level, seeded)
     for limit in range(plan.bytes(seeded), -1, -top // 3):
         try:
             small = plan.within(limit, seeded=seeded)

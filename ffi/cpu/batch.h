@@ -60,17 +60,19 @@ class Batch {
   int64_t count_;
 };
 
-// Asks for huge pages for a large result that has not been touched yet: one page fault instead of 512. A result that
-// lies in memory used before is left as it is.
+// Asks for huge pages for a large result that has not been touched yet: one page fault instead of 512. The results of a
+// program lie one behind the other, so the huge pages at its ends are asked for whole. A result that lies in memory used
+// before is left as it is.
 template <typename Buffer>
 void PrepareResult(Buffer& out) {
 #ifdef MADV_HUGEPAGE
-  constexpr uintptr_t kHugePage = uintptr_t{1} << 21;
+  constexpr uintptr_t kHugePage = uintptr_t{1} << 21, kPage = uintptr_t{1} << 12;
   const auto begin = reinterpret_cast<uintptr_t>(out->untyped_data()), end = begin + out->size_bytes();
-  const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage, last = end / kHugePage * kHugePage;
-  if (first >= last) return;
+  if (out->size_bytes() < kHugePage / 4) return;
+  const uintptr_t first = begin / kHugePage * kHugePage, last = (end + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t page = (begin + kPage - 1) / kPage * kPage;
   unsigned char resident = 0;
-  if (mincore(reinterpret_cast<void*>(first), 1, &resident) == 0 && !(resident & 1))
+  if (mincore(reinterpret_cast<void*>(page), 1, &resident) == 0 && !(resident & 1))
     madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 #endif
 }

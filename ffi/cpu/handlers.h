@@ -34,6 +34,8 @@ namespace fhejax {
   X(FhejaxHoistedRotations, "fhejax_hoisted_rotations_v1")    \
   X(FhejaxHoistedSums, "fhejax_hoisted_sums_v1")              \
   X(FhejaxAddRotation, "fhejax_add_rotation_v1")              \
+  X(FhejaxWeightedSums, "fhejax_weighted_sums_v1")            \
+  X(FhejaxTensorSum, "fhejax_tensor_sum_v1")                  \
   X(FhejaxChaCha20, "fhejax_chacha20_v1")                     \
   X(FhejaxSampleUniform, "fhejax_sample_uniform_v1")          \
   X(FhejaxSampleTernary, "fhejax_sample_ternary_v1")          \

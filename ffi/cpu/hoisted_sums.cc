@@ -162,16 +162,38 @@ class SumEntry {
     for (int64_t s = 0; s < sums; ++s)
       for (size_t t = 0; t < job_.sums[s].babies.size(); ++t) {
         const uint64_t* const plain = Plain(job_.sums[s].plains[t], limb) + offset / run;
+        // They lie far apart, where no stream of the processor finds them.
+        const int64_t ahead = std::min(job_.sums[s].plains[t] + kPlainsAhead, job_.terms - 1);
+        for (int64_t r = 0; r < runs; r += kLine) __builtin_prefetch(Plain(ahead, limb) + offset / run + r);
         for (int64_t r = 0; r < runs; ++r) factors[r * row + s * babies_ + job_.sums[s].babies[t]] = plain[r];
       }
+    // Values of one run side by side: rows of rotations lie a power of two apart, and would all fall into the same few
+    // lines of the cache.
+    const int64_t pitch = run + kLine;
+    uint64_t* const packed = TaskScratch<4>(babies_ * pitch);
     std::vector<const uint64_t*> y(babies_);
-    std::vector<ConversionTarget> targets(sums);
+    for (int64_t b = 0; b < babies_; ++b) y[b] = packed + b * pitch;
+    // The rotations that any of a few sums takes, from the first one to before the last.
+    std::vector<std::pair<int64_t, int64_t>> taken;
+    for (int64_t s = 0; s < sums; ++s) {
+      const auto [least, most] = std::minmax_element(job_.sums[s].babies.begin(), job_.sums[s].babies.end());
+      if (s % kTogether == 0) taken.emplace_back(*least, *most + 1);
+      taken.back() = {std::min(taken.back().first, *least), std::max(taken.back().second, *most + 1)};
+    }
+    std::vector<ConversionTarget> targets(kTogether);
     for (int64_t half = 0; half < 2; ++half)
       for (int64_t r = 0; r < runs; ++r) {
-        for (int64_t b = 0; b < babies_; ++b) y[b] = rotated + (2 * b + half) * block_ + r * run;
-        for (int64_t s = 0; s < sums; ++s)
-          targets[s] = {factors + r * row + s * babies_, 0, &q, Out(job_.sums[s], half, limb) + offset + r * run};
-        ActiveKernels().combine(y.data(), zeros, babies_, targets.data(), sums, run, q.value < uint64_t{1} << 50);
+        for (int64_t b = 0; b < babies_; ++b)
+          std::copy_n(rotated + (2 * b + half) * block_ + r * run, run, packed + b * pitch);
+        for (int64_t s = 0; s < sums; s += kTogether) {
+          const int64_t count = std::min(kTogether, sums - s);
+          const auto [first, last] = taken[s / kTogether];
+          for (int64_t i = 0; i < count; ++i)
+            targets[i] = {factors + r * row + (s + i) * babies_ + first, 0, &q,
+                          Out(job_.sums[s + i], half, limb) + offset + r * run};
+          ActiveKernels().combine(y.data() + first, zeros, last - first, targets.data(), count, run,
+                                  q.value < uint64_t{1} << 50);
+        }
       }
   }
 
@@ -204,6 +226,9 @@ class SumEntry {
   }
 
   static constexpr int64_t kLeastRun = 16;
+  static constexpr int64_t kLine = 8;  // words
+  static constexpr int64_t kPlainsAhead = 64;
+  static constexpr int64_t kTogether = 4;  // sums that a kernel makes of one reading
 
   const Job& job_;
   const Plan& plan_;

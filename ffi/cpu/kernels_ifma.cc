@@ -295,9 +295,16 @@ void InnerProductRow52(const uint64_t* const* a, const uint64_t* const* b, int64
 // y / 2^50 with factors 2^50 times as large.
 constexpr int kPartBits = 50;
 
+// How many products of a part below 2^50 and a factor below q a sum holds: `high` grows by less than q / 4 with each and
+// stays below 2^52, and `low` by less than 2^52.
+constexpr int64_t kMostTerms = (int64_t{1} << 12) - 1;
+inline int64_t CombineTerms52(const Modulus& q) {
+  return std::min(kMostTerms, (int64_t{1} << (54 - BitLength(q))) - 1);
+}
+
 // kTargets limbs at kColumns columns of registers: each y is loaded once for all of them.
 template <int kTargets, int kColumns, bool kNarrowSource>
-FHEJAX_FORCE_INLINE void CombineColumns(const uint64_t* const* y, const uint64_t* v, int64_t terms,
+FHEJAX_FORCE_INLINE void CombineColumns(const uint64_t* const* y, const uint64_t* v, int64_t terms, int64_t most,
                                         const ConversionTarget* targets, const Reduction* reductions,
                                         const uint64_t* const* high_factors, int64_t first) {
   constexpr int kSums = kTargets * kColumns, kParts = kNarrowSource ? 1 : 2;
@@ -308,11 +315,11 @@ FHEJAX_FORCE_INLINE void CombineColumns(const uint64_t* const* y, const uint64_t
     sums[i] = {Zero(), Zero()};
     AddProduct(sums[i], Load(v + first + i % kColumns * kLanes), Set(targets[i / kColumns].last));
   });
-  int64_t room = kSumTerms - 1;
+  int64_t room = most - 1;
   for (int64_t t = 0; t < terms; ++t, room -= kParts) {
     if (room < kParts) {
       Unroll<kSums>(reduce);
-      room = kSumTerms - 1;
+      room = most - 1;
     }
     Vector value[kColumns];
     Unroll<kColumns>(FHEJAX_EACH(i) { value[i] = Load(y[t] + first + i * kLanes); });
@@ -340,30 +347,37 @@ void CombineTargets(const uint64_t* const* y, const uint64_t* v, int64_t terms, 
   Reduction reductions[kTargets];
   std::vector<uint64_t> high[kTargets];
   const uint64_t* high_factors[kTargets];
+  int64_t most = kMostTerms;
   for (int i = 0; i < kTargets; ++i) {
     const Modulus& q = *targets[i].q;
     reductions[i] = MakeReduction(q);
+    most = std::min(most, CombineTerms52(q));
     const uint64_t part = (uint64_t{1} << kPartBits) % q.value;
     for (int64_t t = 0; t < terms && !kNarrowSource; ++t) high[i].push_back(Multiply(targets[i].factors[t], part, q));
     high_factors[i] = high[i].data();
   }
   for (int64_t first = 0; first < n; first += kColumns * kLanes)
-    CombineColumns<kTargets, kColumns, kNarrowSource>(y, v, terms, targets, reductions, high_factors, first);
+    CombineColumns<kTargets, kColumns, kNarrowSource>(y, v, terms, most, targets, reductions, high_factors, first);
 }
 
+// Targets in groups that share a reading of the sources.
 void Combine52(const uint64_t* const* y, const uint64_t* v, int64_t terms, const ConversionTarget* targets,
                int64_t count, int64_t n, bool narrow) {
-  int64_t done = 0;
-  const auto fits = [&](int64_t i) { return targets[i].q->value < kNarrow; };
-  while (done < count) {
-    if (n % (2 * kLanes) || !fits(done)) {
-      Combine64(y, v, terms, targets + done++, 1, n, narrow);
-    } else if (done + 1 < count && fits(done + 1)) {
-      (narrow ? CombineTargets<2, true> : CombineTargets<2, false>)(y, v, terms, targets + done, n);
-      done += 2;
+  if (n % (2 * kLanes)) return Combine64(y, v, terms, targets, count, n, narrow);
+  const auto fits = [](const ConversionTarget& target) { return target.q->value < kNarrow; };
+  while (count > 0) {
+    int64_t alike = 1;
+    while (alike < std::min<int64_t>(count, 4) && fits(targets[alike]) == fits(*targets)) ++alike;
+    if (!fits(*targets)) {
+      Combine64(y, v, terms, targets, alike, n, narrow);
     } else {
-      (narrow ? CombineTargets<1, true> : CombineTargets<1, false>)(y, v, terms, targets + done++, n);
+      alike = alike < 4 ? std::min<int64_t>(alike, 2) : 4;
+      const auto combine = alike == 4   ? (narrow ? CombineTargets<4, true> : CombineTargets<4, false>)
+                           : alike == 2 ? (narrow ? CombineTargets<2, true> : CombineTargets<2, false>)
+                                        : (narrow ? CombineTargets<1, true> : CombineTargets<1, false>);
+      combine(y, v, terms, targets, n);
     }
+    targets += alike, count -= alike;
   }
 }
 

@@ -80,6 +80,19 @@ void AddArithmetic(Calls& calls, int64_t n) {
   Array scalars(kU64, {1, limbs});
   for (int64_t i = 0; i < limbs; ++i) scalars.words[i] = q[i] - 1;
   calls.push_back({"multiply_scalar", FhejaxMultiplyScalar, {a, scalars}, {out}, {{"moduli", q}}});
+  for (const int64_t terms : {1, 40}) {
+    Array weights(kU64, {1, 3, limbs, terms});
+    for (size_t i = 0; i < weights.words.size(); ++i)
+      weights.words[i] = RandomBelow(q[i / terms % limbs], i < weights.words.size() / 2 ? kLargest : kRandom);
+    calls.push_back({"weighted_sums",
+                     FhejaxWeightedSums,
+                     {Residues({2, terms, 2}, q, n), weights},
+                     {Array(kU64, {2, 3, 2, limbs, n})},
+                     {{"moduli", q}}});
+  }
+  const Array x = Residues({2, 2}, q, n), y = Residues({1, 2}, q, n);
+  calls.push_back(
+      {"tensor_sum", FhejaxTensorSum, {x, x, y, x, y, x}, {Array(kU64, {2, 3, limbs, n})}, {{"moduli", q}}});
   calls.push_back({"ntt", FhejaxNtt, {a}, {out}, {{"moduli", q}}});
   calls.push_back({"inverse_ntt", FhejaxInverseNtt, {a}, {out}, {{"moduli", q}}});
   calls.push_back({"automorphism", FhejaxAutomorphism, {a}, {out}, {{"element", 2 * n - 1}}});

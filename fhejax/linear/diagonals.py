@@ -117,6 +117,30 @@ def of_indices(operation: str, indices: Any, slots: int) -> Diagonals:
     return shortened(steps, _scattered(np.ones(len(array)), diagonal, places, (len(steps), slots)))
 
 
+def of_entries(
+    rows: np.ndarray, columns: np.ndarray, values: Any, slots: int, outputs: int, inputs: int
+) -> dict[tuple[int, int], Diagonals]:
+    """Those of a sparse map between slots that are numbered through several ciphertexts, by (output, input).
+
+    Args:
+      rows, columns: `int64[entries]`, to which slot and from which; at least one entry.
+      values: floating or complex `[entries]`; where a row and a column meet twice, they are added.
+      slots: of each ciphertext.
+      outputs, inputs: how many ciphertexts there are; each is part of a block, of zeros if need be.
+    """
+    (to, places), (start, sources) = np.divmod(rows, slots), np.divmod(columns, slots)
+    steps, blocks = (sources - places) % slots, to * inputs + start
+    found = {}
+    for block in np.unique(blocks).tolist():
+        own = np.flatnonzero(blocks == block)
+        different, diagonal = np.unique(steps[own], return_inverse=True)
+        filled = _scattered(values[own], diagonal, places[own], (len(different), slots))
+        found[divmod(block, inputs)] = shortened(different, filled)
+    zeros = shortened(np.zeros(0, np.int64), None)
+    found |= {(output, 0): zeros for output in {*range(outputs)} - {output for output, _ in found}}
+    return found | {(0, source): zeros for source in {*range(inputs)} - {source for _, source in found}}
+
+
 def shortened(steps: np.ndarray, values: Any) -> Diagonals:
     """The same with the shortest period, where values are known; a zero map has one diagonal, of zeros."""
     if not len(steps):
@@ -174,9 +198,9 @@ def numbers(operation: str, name: str, values: Any) -> Any:
 def _scattered(entries, diagonal, places, shape):
     if isinstance(entries, np.ndarray):
         values = np.zeros(shape, entries.dtype)
-        values[diagonal, places] = entries
+        np.add.at(values, (diagonal, places), entries)
         return values
-    return jnp.zeros(shape, entries.dtype).at[diagonal, places].set(entries)
+    return jnp.zeros(shape, entries.dtype).at[diagonal, places].add(entries)
 
 
 def _check_matrix(operation, shape, slots, stride, places):

@@ -16,7 +16,15 @@ from fhejax.levels import Encrypted, brought_to, check_ciphertext, to_canonical
 from fhejax.linear.plan import Plan
 from fhejax.linear.transform import LinearTransform, encoded_diagonals
 from fhejax.ops import check_keys
-from fhejax.primitives.linear import IDENTITY, Basis, hoisted_sums, plain_sum, raised_rotations, rotated_sum
+from fhejax.primitives.linear import (
+    IDENTITY,
+    Basis,
+    chained_sum,
+    hoisted_sums,
+    plain_sum,
+    raised_rotations,
+    rotated_sum,
+)
 from fhejax.simulation.simulated import Simulated
 from fhejax.values import EvaluationKeys, SwitchingKey
 
@@ -105,12 +113,15 @@ class _Work(NamedTuple):
     babies: tuple[tuple[int, int], ...]  # which input, which element
     sums: tuple[tuple[int, ...], ...]  # the babies of each
     giants: tuple[tuple[int, int], ...]  # of each sum: which output, which element
+    repeated: bool  # whether an element is the one of all sums but the first, which are rotated one after another
 
 
 def _work(plan, elements):
     babies = tuple((i, elements[step]) for i, step in plan.babies)
     sums = tuple(each.terms for each in plan.sums)
-    return _Work(plan.outputs, babies, sums, tuple((each.output, elements[each.step]) for each in plan.sums))
+    steps = [min(each.step, plan.stride) if plan.repeated else each.step for each in plan.sums]
+    giants = tuple((each.output, elements[step]) for each, step in zip(plan.sums, steps, strict=True))
+    return _Work(plan.outputs, babies, sums, giants, plan.repeated)
 
 
 @_compat.jit(3, 4)
@@ -144,7 +155,8 @@ def _gathered(sums, keys, work, basis):
     results = []
     for output in range(work.outputs):
         own = [(pair, element) for pair, (j, element) in zip(sums, work.giants, strict=True) if j == output]
-        results.append(rotated_sum([pair for pair, _ in own], [element for _, element in own], keys, basis))
+        gather = chained_sum if work.repeated else rotated_sum
+        results.append(gather([pair for pair, _ in own], [element for _, element in own], keys, basis))
     return results
 
 

@@ -8,9 +8,15 @@ takes one rotation for each baby step b and one for each giant step g, in place 
 of one ciphertext and are hoisted, which makes them cheaper than giants: so there are more of them. With several inputs
 every input has babies of its own, and with several outputs every output has giants of its own.
 
+Each step needs a key. Where keys are dear, sums S_i are rotated one after another, all by the same step g, which takes
+as many key switches and one key for all of them:
+
+    S_0 + rotate(S_1 + rotate(S_2 + ..., g), g)
+
 Source: Halevi & Shoup, "Faster Homomorphic Linear Transformations in HElib", 2018, section 6; costs under double
 hoisting: Bossuat, Mouchet, Troncoso-Pastoriza & Hubaux, "Efficient Bootstrapping for Approximate Homomorphic Encryption
-with Non-Sparse Keys", 2021, section 4.3.
+with Non-Sparse Keys", 2021, section 4.3; one key for all giant steps: Kim, Lee, Cheon, Kim, Kim & Ahn, "ARK: Fully
+Homomorphic Encryption Accelerator with Runtime Data Generation and Inter-Operation Key Reuse", 2022, section 4.
 """
 
 import functools
@@ -43,18 +49,25 @@ class Plan(NamedTuple):
       inputs, outputs: of how many ciphertexts, into how many.
       babies: rotations of inputs, (input, step) each; among them those by 0, which cost nothing.
       sums: inner sums; each term has a plaintext of its own, in the order in which terms stand here.
+      repeated: whether the sums of each output are rotated one after another, all by `stride`.
     """
 
     inputs: int
     outputs: int
     babies: tuple[tuple[int, int], ...]
     sums: tuple[Sum, ...]
+    repeated: bool = False
+
+    @property
+    def stride(self) -> int:
+        """The least step of a sum; where sums are rotated one after another, their steps are 0, 1, 2, ... of it."""
+        return min((each.step for each in self.sums if each.step), default=0)
 
     @property
     def rotations(self) -> tuple[int, ...]:
         """The steps that need a key."""
-        steps = {step for _, step in self.babies} | {each.step for each in self.sums}
-        return tuple(sorted(steps - {0}))
+        giants = {self.stride} if self.repeated else {each.step for each in self.sums}
+        return tuple(sorted(({step for _, step in self.babies} | giants) - {0}))
 
     @property
     def terms(self) -> int:
@@ -82,7 +95,9 @@ class Plan(NamedTuple):
         return np.array([(i, each.output, baby, each.step) for i, baby, each in rows], np.int64).reshape(-1, 4)
 
 
-def planned(steps: Mapping[tuple[int, int], Sequence[int]], slots: int, params: Parameters, level: int) -> Plan:
+def planned(
+    steps: Mapping[tuple[int, int], Sequence[int]], slots: int, params: Parameters, level: int, key_cost: float = 0.0
+) -> Plan:
     """The cheapest plan whose giant steps are multiples of one number.
 
     Args:
@@ -91,13 +106,24 @@ def planned(steps: Mapping[tuple[int, int], Sequence[int]], slots: int, params: 
       slots: of the ciphertexts.
       params: the parameter set.
       level: at which the plan is run.
+      key_cost: what every key costs besides, in transforms of one limb. Without it sums are not rotated one after
+        another, which saves nothing but keys.
     """
     # A step and the same less a full turn are one; the one nearer to zero keeps neighbours together.
     rows = [(j, i, (k + slots // 2) % slots - slots // 2) for (j, i), each in steps.items() for k in sorted(set(each))]
     output, source, step = np.array(rows, np.int64).T
-    splits = [(size, shift) for size in _sizes(step) for shift in (0, size // 2)]
-    cost = functools.partial(_cost, output, source, step, slots, costs(params, level))
-    baby, giant = _split(step, slots, *min(splits, key=lambda split: cost(*split)))
+    least, ways = int(step.min()), (False, True) if key_cost else (False,)
+    starts = {least, 0} & {*step.tolist()} if key_cost else {0}
+    splits = [
+        _Split(start, size, shift, repeated)
+        for start in sorted(starts, key=abs)
+        for size in _sizes(step - start)
+        for shift in (0, size // 2)
+        for repeated in ways
+    ]
+    cost = functools.partial(_cost, output, source, step, slots, (*costs(params, level), key_cost))
+    split = min(splits, key=cost)
+    baby, giant = _parts(step, slots, split)
     babies = sorted(set(zip(source.tolist(), baby.tolist(), strict=True)))
     number = {each: i for i, each in enumerate(babies)}
     sums: dict[tuple[int, int], list[int]] = {}
@@ -105,7 +131,8 @@ def planned(steps: Mapping[tuple[int, int], Sequence[int]], slots: int, params: 
         sums.setdefault((j, g), []).append(number[i, b])
     ordered = sorted(sums.items())
     inputs, outputs = int(source.max()) + 1, int(output.max()) + 1
-    return Plan(inputs, outputs, tuple(babies), tuple(Sum(j, g, tuple(sorted(terms))) for (j, g), terms in ordered))
+    sums_of = tuple(Sum(j, g, tuple(sorted(terms))) for (j, g), terms in ordered)
+    return Plan(inputs, outputs, tuple(babies), sums_of, split.repeated)
 
 
 def costs(params: Parameters, level: int) -> tuple[float, float]:
@@ -131,14 +158,45 @@ def _sizes(step):
     return sorted({unit * size for size in (*range(1, few + 1), *(1 << i for i in range(span.bit_length())), span)})
 
 
-def _split(step, slots, size, shift):
-    """Babies from -shift to size - shift - 1, and giants, modulo the slots."""
-    baby = (step + shift) % size - shift
+class _Split(NamedTuple):
+    """Babies from start - shift to start + size - shift - 1, giants that are multiples of size."""
+
+    start: int
+    size: int
+    shift: int
+    repeated: bool
+
+
+def _parts(step, slots, split):
+    """Babies and giants, modulo the slots."""
+    baby = (step - split.start + split.shift) % split.size - split.shift + split.start
     return baby % slots, (step - baby) % slots
 
 
-def _cost(output, source, step, slots, each, size, shift):
-    baby_cost, giant_cost = each
-    baby, giant = _split(step, slots, size, shift)
+def _cost(output, source, step, slots, each, split):
+    baby_cost, giant_cost, key_cost = each
+    baby, giant = _parts(step, slots, split)
     babies, giants = np.unique(source * slots + baby), np.unique(output * slots + giant)
-    return baby_cost * np.count_nonzero(babies % slots) + giant_cost * np.count_nonzero(giants % slots)
+    cost = baby_cost * np.count_nonzero(babies % slots) + giant_cost * np.count_nonzero(giants % slots)
+    if not key_cost:
+        return cost
+    steps, strides = set((babies % slots).tolist()) - {0}, set((giants % slots).tolist()) - {0}
+    if split.repeated:
+        if not strides or not is_chain(giants.tolist(), slots):
+            return math.inf
+        strides = {min(strides)}
+    return cost + key_cost * len(steps | strides)
+
+
+def is_chain(giants: Sequence[int], slots: int) -> bool:
+    """Whether the giant steps of every output are 0, 1, 2, ... times the least of all.
+
+    Args:
+      giants: slots * output + step, in ascending order.
+      slots: of the ciphertexts.
+    """
+    stride = min((giant % slots for giant in giants if giant % slots), default=0)
+    outputs: dict[int, list[int]] = {}
+    for giant in giants:
+        outputs.setdefault(giant // slots, []).append(giant % slots)
+    return all(own == [i * stride for i in range(len(own))] for own in outputs.values())

@@ -1,7 +1,7 @@
 """Linear transforms of slots, planned and encoded once, as values that programs take as arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from fhejax import _compat
 from fhejax.encoding import checked_numbers, checked_slots
 from fhejax.errors import LevelError, static_integer
-from fhejax.linear.diagonals import Diagonals, for_terms, of_indices, of_mapping, of_matrix
+from fhejax.linear.diagonals import Diagonals, for_terms, numbers, of_entries, of_indices, of_mapping, of_matrix
 from fhejax.linear.plan import Plan, planned
 from fhejax.parameters import Parameters
 from fhejax.primitives.embedding import slots_to_coefficients
@@ -27,8 +27,8 @@ _TOGETHER = 8  # plaintexts encoded at a time, which bounds the memory that enco
 class LinearTransform(Pickled):
     """A linear map of slots, ready for ciphertexts of one level: `fhejax.apply(transform, x, keys)`.
 
-    Made by `from_matrix`, `from_blocks`, `from_diagonals`, `from_permutation` or `from_function`. Give it to jitted
-    functions as an argument: what they close over becomes a constant of the program.
+    Made by `from_matrix`, `from_blocks`, `from_diagonals`, `from_entries`, `from_permutation` or `from_function`. Give
+    it to jitted functions as an argument: what they close over becomes a constant of the program.
 
     Attributes:
       data: `uint64[*batch, terms, level + 1 + special primes, width]`, the diagonals encoded at the canonical scale of
@@ -154,21 +154,63 @@ class LinearTransform(Pickled):
         *,
         slots: int | None = None,
         encoded: bool = True,
+        key_cost: float = 0.0,
     ) -> "LinearTransform":
         """The sum over steps k of diagonals[k] * rotate(x, k).
 
         Args:
           diagonals: by step, taken modulo the slots; each real or complex `[slots]`, or a number for all of them.
           params, level, slots, encoded: as for `from_matrix`.
+          key_cost: how much work a rotation key is worth, in transforms (NTT) of one limb: where memory is short, some
+            hundreds make plans with fewer keys and somewhat more work.
 
         Raises:
           As `from_matrix`; ValueError also for a diagonal of another shape, TypeError for steps that are no integers.
         """
         name = "LinearTransform.from_diagonals"
         slots = _checked_slots(name, params, slots)
-        return _transform(
-            name, {(0, 0): of_mapping(name, diagonals, slots)}, (slots, slots), params, level, slots, encoded
-        )
+        blocks = {(0, 0): of_mapping(name, diagonals, slots)}
+        return _transform(name, blocks, (slots, slots), params, level, slots, encoded, key_cost)
+
+    @classmethod
+    def from_entries(
+        cls,
+        rows: Any,
+        columns: Any,
+        values: Any,
+        params: Parameters,
+        level: int | None = None,
+        *,
+        slots: int | None = None,
+        shape: tuple[int, int] | None = None,
+        encoded: bool = True,
+    ) -> "LinearTransform":
+        """A sparse matrix by its entries, between slots that are numbered through several ciphertexts.
+
+        Args:
+          rows, columns: integers `[entries]`, to which slot and from which: slot + slots * ciphertext.
+          values: real or complex `[entries]`, added where a row and a column meet twice. Traced values may be; the
+            rows and columns decide which rotations there are.
+          shape: (rows, columns) of the matrix, which decide how many ciphertexts there are; as many as the entries
+            need if None.
+          params, level, slots, encoded: as for `from_matrix`.
+
+        Raises:
+          As `from_matrix`; ValueError also for no entries, shapes that differ or a slot outside of the matrix,
+          TypeError for rows or columns that are no integers.
+        """
+        name = "LinearTransform.from_entries"
+        slots, (rows, columns) = _checked_slots(name, params, slots), _checked_places(name, rows, columns)
+        values = numbers(name, "values", values)
+        if values.shape != rows.shape:
+            raise ValueError(f"{name}: got {len(rows)} rows and columns and values of shape {values.shape}")
+        least = (int(rows.max()) + 1, int(columns.max()) + 1)
+        shape = least if shape is None else shape
+        if shape[0] < least[0] or shape[1] < least[1]:
+            raise ValueError(f"{name}: entries reach row {least[0] - 1} and column {least[1] - 1} of a shape {shape}")
+        outputs, inputs = (-(-size // slots) for size in shape)
+        diagonals = of_entries(rows, columns, values, slots, outputs, inputs)
+        return _transform(name, diagonals, shape, params, level, slots, encoded)
 
     @classmethod
     def from_permutation(
@@ -229,6 +271,14 @@ class LinearTransform(Pickled):
         """The steps that `fhejax.evaluation_keys(seed, secret_key, rotations=...)` has to make keys for."""
         return self.plan.rotations
 
+    @_compat.x64
+    def encoded(self) -> "LinearTransform":
+        """The same with its diagonals encoded now, if it was made with `encoded=False`."""
+        if self.values is None:
+            return self
+        values = self.values if _compat.is_traced(self.values) else np.asarray(self.values)
+        return replace(self, data=_encoded_once(values, self.params, self.level), values=None)
+
     def __repr__(self) -> str:
         plan = self.plan
         kind = ("real" if self.real else "complex") + ("" if self.values is None else ", not encoded")
@@ -252,7 +302,7 @@ def encoded_diagonals(values: Any, params: Parameters, level: int) -> jax.Array:
       `uint64[*batch, terms, limbs(QP), 2 period]`: of N values in NTT form each that stands for the N / (2 period)
       in a row that are equal.
     """
-    moduli, scale = params.moduli_at(level) + params.special_moduli, params.scale_at(level)
+    moduli, scale = params.moduli_at(level) + params.special_moduli, params.plain_scale_at(level)
     *lead, period = values.shape
 
     def encode(slots):
@@ -263,14 +313,24 @@ def encoded_diagonals(values: Any, params: Parameters, level: int) -> jax.Array:
     return rows.reshape(*lead, len(moduli), 2 * period)
 
 
-_encoded_diagonals = _compat.jit(1, 2)(encoded_diagonals)
+_encode = _compat.jit(1, 2)(encoded_diagonals)
+
+
+def _encoded_once(values, params, level):
+    """The same, with equal diagonals encoded once where they are known."""
+    if not isinstance(values, np.ndarray):
+        return _encode(values, params, level)
+    different, which = np.unique(values, axis=0, return_inverse=True)
+    if len(different) == len(values):
+        return _encode(values, params, level)
+    return jnp.take(_encode(different, params, level), which.ravel(), axis=-3, mode="clip")
 
 
 @_compat.x64
-def _transform(name, blocks: dict[tuple[int, int], Diagonals], shape, params, level, slots, encoded):
+def _transform(name, blocks: dict[tuple[int, int], Diagonals], shape, params, level, slots, encoded, key_cost=0.0):
     """The transform of blocks of diagonals, by (output, input)."""
     level = _checked_level(name, params, level)
-    plan = planned({key: each.steps.tolist() for key, each in blocks.items()}, slots, params, level)
+    plan = planned({key: each.steps.tolist() for key, each in blocks.items()}, slots, params, level, key_cost)
     first = np.cumsum([0, *(len(each.steps) for each in blocks.values())])
     row = {
         (*key, step): start + i
@@ -282,13 +342,13 @@ def _transform(name, blocks: dict[tuple[int, int], Diagonals], shape, params, le
     values = for_terms(list(blocks.values()), np.array(rows), steps[:, 3])
     values, *_ = checked_numbers(values, params, level, None, values.shape[-1])
     real = not jnp.issubdtype(values.dtype, jnp.complexfloating)
-    data = _encoded_diagonals(values, params, level) if encoded else None
+    data = _encoded_once(values, params, level) if encoded else None
     kept = None if encoded else jnp.asarray(values)
     return LinearTransform(data, kept, params, level, slots, (int(shape[0]), int(shape[1])), real, plan)
 
 
 def _checked_level(name, params, level):
-    level = params.max_level if level is None else static_integer(name, "level", level)
+    level = params.fresh_level if level is None else static_integer(name, "level", level)
     if not 0 <= level <= params.max_level:
         raise ValueError(f"{name}: level = {level}; there are levels 1 to {params.max_level}")
     if level == 0:
@@ -297,6 +357,19 @@ def _checked_level(name, params, level):
             f"as Parameters.for_depth({params.max_level + 1}), or bootstrap before it"
         )
     return level
+
+
+def _checked_places(name, rows, columns):
+    arrays = [np.asarray(places) for places in (rows, columns)]
+    if not all(np.issubdtype(array.dtype, np.integer) for array in arrays):
+        raise TypeError(f"{name}: got rows of {arrays[0].dtype} and columns of {arrays[1].dtype}; need integers")
+    if arrays[0].ndim != 1 or arrays[0].shape != arrays[1].shape or not len(arrays[0]):
+        raise ValueError(
+            f"{name}: got rows {arrays[0].shape} and columns {arrays[1].shape}; need (entries,), at least 1"
+        )
+    if min(array.min() for array in arrays) < 0:
+        raise ValueError(f"{name}: rows and columns count from 0; got {min(array.min() for array in arrays)}")
+    return [array.astype(np.int64) for array in arrays]
 
 
 def _checked_slots(name, params, slots):

@@ -143,6 +143,21 @@ def rotated_sum(
     return mod_down(total, basis.moduli[:-1], basis.moduli[-1:] + basis.special)
 
 
+def chained_sum(
+    sums: Sequence[Pair], elements: Sequence[int], keys: Mapping[int, Key], basis: Basis
+) -> UInt64[Array, "... 2 limbs_rescaled N"]:
+    """As `rotated_sum`, with each sum rotated together with those behind it: S_0 + phi_1(S_1 + phi_2(S_2 + ...)).
+
+    Args:
+      sums, keys, basis: as for `rotated_sum`.
+      elements: a galois element for each; that of the first is the identity.
+    """
+    total = sums[-1]
+    for pair, element in zip(reversed(sums[:-1]), reversed(elements[1:]), strict=True):
+        total = add_rotation(pair, total, keys[element], element, basis)
+    return mod_down(total, basis.moduli[:-1], basis.moduli[-1:] + basis.special)
+
+
 def raised_rotations(
     ciphertexts: Ciphertexts, keys: Mapping[int, Key], babies: tuple[tuple[int, int], ...], basis: Basis
 ) -> list[Pair]:

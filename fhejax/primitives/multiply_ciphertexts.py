@@ -7,6 +7,7 @@ Source: Kim, Polyakov & Zucca, "Revisiting Homomorphic Encryption Schemes for Fi
 """
 
 import math
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -51,6 +52,23 @@ def tensor(x: Pair, y: Pair, moduli: tuple[int, ...]) -> UInt64[Array, "... 3 li
     return jnp.stack([multiply(x0, y0, moduli), middle, multiply(x1, y1, moduli)], axis=-3)
 
 
+def tensor_sum(xs: Sequence[Pair], ys: Sequence[Pair], moduli: tuple[int, ...]) -> UInt64[Array, "... 3 limbs N"]:
+    """The sum of `tensor(x_i, y_i)`, in one pass over the operands.
+
+    Args:
+      xs, ys: as many of each, at least one, `uint64[*batch, 2, len(moduli), N]` in NTT form.
+      moduli: q_0..q_l.
+
+    Returns:
+      `uint64[*batch, 3, len(moduli), N]`.
+
+    Raises:
+      TypeError: an operand is not `uint64`.
+      ValueError: shapes do not fit.
+    """
+    return _tensor_sum(*align_batch(*((each, 3) for each in (*xs, *ys))), moduli=moduli)
+
+
 def relinearize_rescale(
     d: UInt64[Array, "... 3 limbs N"], key: Key, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
 ) -> UInt64[Array, "... 2 limbs_out N"]:
@@ -64,6 +82,27 @@ def relinearize_rescale(
     total = add(switched[..., :limbs, :], multiply_scalar(d[..., :2, :, :], lift, moduli), moduli)
     total = jnp.concatenate([total, switched[..., limbs:, :]], axis=-2)
     return mod_down(total, moduli[:-1], moduli[-1:] + special)
+
+
+def _compose_sum(*operands, moduli):
+    terms = len(operands) // 2
+    total = tensor(operands[0], operands[terms], moduli)
+    for x, y in zip(operands[1:terms], operands[terms + 1 :], strict=True):
+        total = add(total, tensor(x, y, moduli), moduli)
+    batch = batch_shape("tensor_sum", *((each, 3) for each in operands))
+    return jnp.broadcast_to(total, (*batch, *total.shape[-3:]))
+
+
+def _abstract_sum(*operands, moduli):
+    name = "tensor_sum"
+    for operand in operands:
+        check_residues(name, operand, moduli, "*batch, 2, limbs, N")
+        if operand.shape[-3] != 2 or operand.shape[-1] != operands[0].shape[-1]:
+            raise ValueError(f"{name}: an operand of shape {operand.shape}; need two components of one degree")
+    if not operands or len(operands) % 2:
+        raise ValueError(f"{name}: got {len(operands)} operands; need as many x as y, at least one")
+    batch = batch_shape(name, *((each, 3) for each in operands))
+    return _compat.like(operands, (*batch, 3, *operands[0].shape[-2:]), np.uint64, len(batch))
 
 
 def _compose(x, y, *key, moduli, special, digit_size):
@@ -90,5 +129,12 @@ _multiply_ciphertexts = define_primitive(
     abstract=_abstract,
     composition=_compose,
     handler="fhejax_multiply_ciphertexts_v1",
+    attributes=modulus_attributes,
+)
+_tensor_sum = define_primitive(
+    "tensor_sum",
+    abstract=_abstract_sum,
+    composition=_compose_sum,
+    handler="fhejax_tensor_sum_v1",
     attributes=modulus_attributes,
 )

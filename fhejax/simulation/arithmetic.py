@@ -96,7 +96,7 @@ def tensor(x, y):
 
 @_simulated(3)
 def multiply(x, y, key, scale):
-    return _switched_and_rounded(_product(x, y), x.level, scale)
+    return switched_and_rounded(_product(x, y), x.level, scale)
 
 
 @_simulated()
@@ -107,26 +107,31 @@ def relinearize(x, key):
 
 @arithmetic.automorphisms.register(Simulated)
 def automorphisms(x, elements, keys):
-    return [_automorphism(x, element) for element in elements]
+    return _automorphisms(x, tuple(elements))
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _automorphism(x, element):
-    step = galois_steps(x.params.degree).get(element)
-    move = jnp.conj if step is None else functools.partial(jnp.roll, shift=-step, axis=-1)
-    label = mixed(f"automorphism {element}", x.label)
-    x = dataclasses.replace(x, values=move(x.values), errors=move(x.errors), label=label)
-    return disturbed(x, "key switch", noise.key_switch(x.params, x.level), True)
+def _automorphisms(x, elements):
+    """All together: draws that are compiled once."""
+
+    def moved(leaf):
+        steps = [galois_steps(x.params.degree).get(element) for element in elements]
+        return jnp.stack([jnp.conj(leaf) if step is None else jnp.roll(leaf, -step, axis=-1) for step in steps])
+
+    label = jnp.stack([mixed(f"automorphism {element}", x.label) for element in elements])
+    results = dataclasses.replace(x, values=moved(x.values), errors=moved(x.errors), label=label)
+    results = disturbed(results, "key switch", noise.key_switch(x.params, x.level), True)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], results) for i in range(len(elements))]
 
 
 @arithmetic.combine.register(Simulated)
 def combine(like, level, scale, terms, weights, products, constant, key):
     weights = jnp.asarray(weights)
-    parts = [_multiplied(x, y) for x, y in products]
+    parts = [multiplied(x, y) for x, y in products]
     for x, weight in zip(terms, weights.astype(like.values.real.dtype), strict=True):
         if weight.ndim:
             plain_scale = scale * like.params.moduli[level + 1] / x.scale
-            parts.append(_multiplied(x, _plaintext(weight, x.params, level + 1, plain_scale, x.noisy)))
+            parts.append(multiplied(x, _plaintext(weight, x.params, level + 1, plain_scale, x.noisy)))
         else:
             parts.append((x.values * weight, x.errors * weight))
     values, errors = (functools.reduce(jnp.add, each) for each in zip(*parts, strict=True))
@@ -139,7 +144,7 @@ def combine(like, level, scale, terms, weights, products, constant, key):
     label = mixed(f"combine {level}", *(x.label for x in operands), label_of(jnp.concatenate(numbers)))
     real, noisy = all(x.real for x in operands), any(x.noisy for x in operands)
     total = Simulated(values, errors, label, like.params, level, scale, like.slots, real, 2, noisy)
-    return _switched_and_rounded(total, level + 1, scale) if products else rounded(total)
+    return switched_and_rounded(total, level + 1, scale) if products else rounded(total)
 
 
 def _of_one_kind(x, y):
@@ -151,10 +156,11 @@ def _product(x, y):
     """x y, errors and their product included, before any rounding."""
     x, y = _of_one_kind(x, y)
     fields = x.params, x.level, x.scale * y.scale, x.slots, x.real and y.real, x.components, x.noisy or y.noisy
-    return Simulated(*_multiplied(x, y), mixed("product", x.label, y.label), *fields)
+    return Simulated(*multiplied(x, y), mixed("product", x.label, y.label), *fields)
 
 
-def _multiplied(x, y):
+def multiplied(x: Simulated, y: Simulated) -> tuple[jax.Array, jax.Array]:
+    """The values and the errors of a product, of operands of one kind."""
     u, v = x.values[..., None, :], y.values[..., None, :]
     return x.values * y.values, u * y.errors + v * x.errors + x.errors * y.errors
 
@@ -180,7 +186,7 @@ def _plus(x, number):
     return dataclasses.replace(x, values=x.values + number, label=mixed("plus", x.label, label_of(number)))
 
 
-def _switched_and_rounded(x, level, scale):
+def switched_and_rounded(x: Simulated, level: int, scale: float) -> Simulated:
     """A relinearisation merged with the rescale from `level`."""
     keys = noise.key_errors(x.params, level) / float(x.params.moduli[level]) ** 2
     x = dataclasses.replace(x, label=mixed("switch", x.label), level=level - 1, scale=scale, components=2)

@@ -42,7 +42,7 @@ def _decoded(data, params, level, real):
     # Values that fit one level lower than the message need no more primes than two.
     limbs = jnp.repeat(data[..., : min(level, 1) + 1, :], params.degree // width, axis=-1)
     coefficients = decode_coefficients(limbs, params.moduli_at(min(level, 1)))
-    slots = coefficients_to_slots(coefficients / params.scale_at(level), width // 2)
+    slots = coefficients_to_slots(coefficients / params.plain_scale_at(level), width // 2)
     return slots.real if real else slots
 
 
@@ -68,21 +68,21 @@ def _transformed(xs, values, plan, real):
     (total, squares, weights), _ = jax.lax.scan(add_term, zeros, (values, jnp.asarray(steps.astype(np.int32))))
 
     encoding = noise.encode(not jnp.iscomplexobj(inputs)) * (values.shape[-1] / slots)
+    encoding *= (first.scale / params.plain_scale_at(level)) ** 2
     variance = encoding * squares + noise.key_errors(params, level) * weights.reshape(
         plan.outputs, *(1,) * (small.ndim - 2), slots
     )
     label = mixed("linear transform", *(x.label for x in xs), label_of(values))
     real = real and all(x.real for x in xs)
     noisy = any(x.noisy for x in xs)
-    results = []
-    for j in range(plan.outputs):
-        own = jnp.broadcast_to(mixed(f"output {j}", label), (*small.shape[1:-1], 2))
-        exact = Simulated(
-            total[j, ..., 0, :], total[j, ..., 1:, :], own, params, level, first.scale, slots, real, 2, noisy
-        )
-        exact = _disturbed_by(exact, variance[j])
-        results.append(rounded(dataclasses.replace(exact, level=level - 1, scale=params.scale_at(level - 1))))
-    return results
+    # All outputs together: draws that are compiled once.
+    own = jnp.stack(
+        [jnp.broadcast_to(mixed(f"output {j}", label), (*small.shape[1:-1], 2)) for j in range(plan.outputs)]
+    )
+    fields = params, level, first.scale, slots, real, 2, noisy
+    exact = _disturbed_by(Simulated(total[..., 0, :], total[..., 1:, :], own, *fields), variance)
+    results = rounded(dataclasses.replace(exact, level=level - 1, scale=params.scale_at(level - 1)))
+    return [jax.tree.map(lambda leaf, j=j: leaf[j], results) for j in range(plan.outputs)]
 
 
 def _disturbed_by(x, variance):

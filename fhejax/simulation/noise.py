@@ -225,6 +225,17 @@ def key_errors(params: Parameters, level: int) -> float:
     return params.degree * params.error_deviation**2 * digits / 12
 
 
+def key_switch_to_sparse(params: Parameters, weight: int) -> float:
+    """What the key switch before raising the modulus adds: N sigma^2 (q_0 / p_0)^2 / 12 and (1 + h)/12.
+
+    Args:
+      params: the parameter set.
+      weight: h, the Hamming weight of the secret that it switches to.
+    """
+    keys = params.degree * params.error_deviation**2 * (params.moduli[0] / params.special_moduli[0]) ** 2
+    return (keys + 1 + weight) / 12
+
+
 def rounding(params: Parameters, components: int = 2) -> float:
     """What a ModDown or rescale adds: (1 + S)/12, from r_0 + r_1 s with r_i uniform in (-1/2, 1/2).
 

@@ -19,7 +19,17 @@ _IMAGINARY = 2.0**-6  # of the width: with more, values count as complex
 _said: dict[tuple[str, int], Any] = {}
 
 
-def warn_outside(operation: str, x: Simulated, domain: tuple[float, float]) -> None:
+_POLYNOMIAL = (
+    "values",
+    "the polynomial's domain",
+    "where Chebyshev series grow fast: the encrypted result may be wrong in every slot; take a wider domain, or scale "
+    "the values",
+)
+
+
+def warn_outside(
+    operation: str, x: Simulated, domain: tuple[float, float], words: tuple[str, str, str] = _POLYNOMIAL
+) -> None:
     """Warns of the value that lies farthest outside a domain, naming the line of the user's program.
 
     Inside are values of which the real part is, up to rounding (and to the largest error, where noise has been added to
@@ -31,11 +41,12 @@ def warn_outside(operation: str, x: Simulated, domain: tuple[float, float]) -> N
       operation: on whose behalf.
       x: the simulated values.
       domain: of the polynomial.
+      words: what the values are, what the domain is, and what follows from being outside.
     """
     middle, half = (domain[0] + domain[1]) / 2, (domain[1] - domain[0]) / 2
     rounding = 4 * float(jnp.finfo(x.values.dtype).eps) * max(map(abs, domain))
     worst = _worst(x.values, x.errors if x.noisy else None, middle, half + 2 * half * _EDGE + rounding, half)
-    tell = functools.partial(_tell, operation, domain, call_site(), x.values.shape)
+    tell = functools.partial(_tell, operation, domain, words, call_site(), x.values.shape)
     if _compat.is_traced(worst):
         jax.lax.cond(worst[0], lambda *worst: jax.debug.callback(tell, *worst), lambda *_: None, *worst)
     else:
@@ -54,13 +65,13 @@ def _worst(values, errors, middle, reach, half):
     return ~(beyond.ravel()[place] <= 0), values.ravel()[place], place
 
 
-def _tell(operation, domain, site, shape, outside, value, place):
+def _tell(operation, domain, words, site, shape, outside, value, place):
     if not outside or _said.get(site) is warnings.filters:
         return
     where = ", ".join(str(int(i)) for i in np.unravel_index(int(place), shape))
+    what, limits, consequence = words
     warnings.warn_explicit(
-        f"{operation}: values[{where}] = {value:.6g} is outside the polynomial's domain {domain}, where Chebyshev "
-        "series grow fast: the encrypted result may be wrong in every slot; take a wider domain, or scale the values",
+        f"{operation}: {what}[{where}] = {value:.6g} is outside {limits} {domain}, {consequence}",
         OutOfRangeWarning,
         *site,
     )

@@ -174,7 +174,7 @@ def mixed(operation: str, *labels: Any) -> jax.Array:
     words = np.frombuffer(operation.encode().ljust(24, b"\0"), np.uint32)
     label = np.array([0x243F6A88, 0x85A308D3], np.uint32)
     for pair in (*np.split(words, 3), *labels):
-        label = _hashed(label ^ pair)  # each word by itself: where both meet, XLA compiles long circuits very slowly
+        label = hashed(label ^ pair)  # each word by itself: where both meet, XLA compiles long circuits very slowly
     return jnp.asarray(label)
 
 
@@ -186,7 +186,7 @@ def label_of(values: Any) -> jax.Array:
     """
     values = jax.lax.stop_gradient(jnp.asarray(values))
     values = (jnp.real(values) + jnp.imag(values)).astype(jnp.float32)
-    bits = _hashed(jnp.arange(values.size, dtype=jnp.uint32).reshape(values.shape))
+    bits = hashed(jnp.arange(values.size, dtype=jnp.uint32).reshape(values.shape))
     signs = [1 - 2 * (bits >> np.uint32(i) & np.uint32(1)).astype(jnp.float32) for i in range(4)]
     sums = jnp.stack([jnp.sum(values * sign) for sign in signs])
     sizes = jnp.floor(16 * jnp.log2(jnp.abs(sums) + np.float32(1e-30)) + np.float32(0.29))
@@ -232,12 +232,12 @@ def _normal(label, slots):
     """Normal variables `[*batch, SAMPLES + 1, slots]`, a hash of label and position: compiled far faster than Threefry,
     and nothing here is secret."""
     position = jnp.arange((SAMPLES + 1) * slots, dtype=jnp.uint32).reshape(SAMPLES + 1, slots)
-    words = _hashed(_hashed(position * np.uint32(0x9E3779B1) ^ label[..., 0, :, :]) ^ label[..., 1, :, :])
+    words = hashed(hashed(position * np.uint32(0x9E3779B1) ^ label[..., 0, :, :]) ^ label[..., 1, :, :])
     uniform = ((words >> np.uint32(9)).astype(jnp.float32) + np.float32(0.5)) / np.float32(2**22) - 1  # never 1
     return np.float32(2**0.5) * jax.lax.erf_inv(uniform)
 
 
-def _hashed(x):
+def hashed(x):
     """A bijection of 32 bits that spreads every bit. Source: Wellons, "Prospecting for Hash Functions", 2018."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)

@@ -1,0 +1,142 @@
+"""Sums of ciphertexts times numbers, and of products of ciphertexts: against Python integers, and by every kernel."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from residues import chain, on_device, random_residues
+
+import fhejax as fhe
+from fhejax import native
+from fhejax.primitives.multiply_ciphertexts import tensor_sum
+from fhejax.primitives.weighted_sums import weighted_sums
+
+EXTENSION = native.cpu_extension()
+SETS = EXTENSION.instruction_sets() if EXTENSION else ()
+BITS = (20, 40, 45, 50, 51, 61)
+
+
+def operands(seed, moduli, n, terms, sums, batch=(), components=2):
+    x = random_residues(seed, moduli, n, (*batch, terms, components))
+    return x, random_residues(seed + 1, moduli, terms, (sums,))
+
+
+def sums_of_integers(x, weights, moduli):
+    """By Python integers, limb by limb."""
+    limbs = [
+        np.einsum("...tcn,st->...scn", x[..., i, :].astype(object), weights[:, i].astype(object)) % q
+        for i, q in enumerate(moduli)
+    ]
+    return np.stack(limbs, axis=-2).astype(np.uint64)
+
+
+@given(
+    st.integers(1, 40), st.integers(1, 9), st.sampled_from([4, 8, 32, 128]), st.sampled_from(BITS), st.integers(0, 99)
+)
+@settings(max_examples=15, deadline=None)
+def test_weighted_sums_are_those_of_integers(terms, sums, n, bits, seed):
+    moduli = chain(n, (bits, 30))
+    x, weights = operands(seed, moduli, n, terms, sums)
+    expected = sums_of_integers(np.asarray(x), np.asarray(weights), moduli)
+    np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
+    with fhe.lowering("reference"):
+        np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("terms", [1, 14, 15, 40, 700])
+def test_every_instruction_set(name, terms):
+    """At their largest, residues come nearest to the limits of the lazy sums; `terms` cross those of the blocks."""
+    n = 128
+    moduli = chain(n, BITS)
+    x, weights = operands(terms, moduli, n, terms, 5, components=3)
+    top = np.array(moduli, np.uint64)[:, None] - 1
+    largest = on_device(np.broadcast_to(top, x.shape).copy()), on_device(np.broadcast_to(top, weights.shape).copy())
+    default = EXTENSION.instruction_set()
+    EXTENSION.choose_instruction_set(name)
+    try:
+        got = [np.asarray(weighted_sums(*pair, moduli)) for pair in ((x, weights), largest)]
+    finally:
+        EXTENSION.choose_instruction_set(default)
+    for found, pair in zip(got, ((x, weights), largest), strict=True):
+        np.testing.assert_array_equal(found, sums_of_integers(*map(np.asarray, pair), moduli))
+
+
+def test_batches_broadcast_and_vmap():
+    n, moduli = 16, chain(16, (40, 50))
+    x, weights = operands(0, moduli, n, 3, 2, batch=(4, 1))
+    many = np.stack([np.asarray(weights), np.asarray(weights)[::-1]])
+    got = weighted_sums(x, on_device(many), moduli)
+    assert got.shape == (4, 2, 2, 2, 2, n)
+    for i in range(4):
+        for j in range(2):
+            expected = sums_of_integers(np.asarray(x)[i, 0], many[j], moduli)
+            np.testing.assert_array_equal(got[i, j], expected)
+    mapped = jax.vmap(lambda x, w: weighted_sums(x, w, moduli), (0, None))(x[:, 0], weights)
+    np.testing.assert_array_equal(mapped, got[:, 0])
+
+
+def test_rows_of_several_blocks():
+    """A long row is taken in parts; the last one may be shorter."""
+    n, moduli = 1 << 11, chain(1 << 11, (45, 61))
+    x, weights = operands(3, moduli, n, 33, 6)
+    with fhe.lowering("reference"):
+        expected = np.asarray(weighted_sums(x, weights, moduli))
+    np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("terms, n", [(1, 8), (3, 64), (20, 256), (70, 2048)])
+def test_sums_of_products(name, terms, n):
+    moduli = chain(n, (45, 50, 61))
+    xs = [random_residues(i, moduli, n, (2, 1, 2)) for i in range(terms)]
+    ys = [random_residues(100 + i, moduli, n, (3, 2)) for i in range(terms)]
+    default = EXTENSION.instruction_set()
+    EXTENSION.choose_instruction_set(name)
+    try:
+        got = np.asarray(tensor_sum(xs, ys, moduli))
+    finally:
+        EXTENSION.choose_instruction_set(default)
+    q = np.array(moduli, object)[:, None]
+    x, y = (np.stack([np.asarray(each) for each in side]).astype(object) for side in (xs, ys))
+    y = y[:, None]  # a batch of 3 beside one of 2
+    x0, x1, y0, y1 = x[..., 0, :, :], x[..., 1, :, :], y[..., 0, :, :], y[..., 1, :, :]
+    expected = [(x0 * y0).sum(0) % q, (x0 * y1 + x1 * y0).sum(0) % q, (x1 * y1).sum(0) % q]
+    np.testing.assert_array_equal(got, np.stack(expected, axis=-3).astype(np.uint64))
+
+
+def test_sums_of_products_by_other_lowerings():
+    moduli = chain(16, (45, 61))
+    xs, ys = ([random_residues(10 * i + j, moduli, 16, (2,)) for i in range(3)] for j in range(2))
+    native_ = np.asarray(tensor_sum(xs, ys, moduli))
+    for lowering in ("composed", "reference"):
+        with fhe.lowering(lowering):
+            np.testing.assert_array_equal(tensor_sum(xs, ys, moduli), native_)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "says"),
+    [
+        (lambda x, w: (x, w.astype("uint32")), TypeError, "residues are uint64, got uint32"),
+        (lambda x, w: (x[:2], w), ValueError, "do not fit terms"),
+        (lambda x, w: (x, w[:, :1]), ValueError, "for 2 moduli"),
+        (lambda x, w: (x[:0], w[..., :0]), ValueError, "do not fit terms"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_refuses_what_does_not_fit(spoil, error, says):
+    moduli = chain(16, (40, 50))
+    x, weights = spoil(*operands(0, moduli, 16, 3, 2))
+    with pytest.raises(error) as caught:
+        jax.eval_shape(lambda x, w: weighted_sums(x, w, moduli), x, weights)
+    assert says in str(caught.value)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_sums_of_products_refuse_what_does_not_fit():
+    moduli = chain(16, (40, 50))
+    x, three = random_residues(0, moduli, 16, (2,)), random_residues(0, moduli, 16, (3,))
+    with pytest.raises(ValueError, match="need as many x as y"):
+        tensor_sum([x, x], [x], moduli)
+    with pytest.raises(ValueError, match="need two components"):
+        tensor_sum([x], [three], moduli)
