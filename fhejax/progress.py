@@ -11,7 +11,7 @@ def meter(operation: str, progress: Any, total: int, description: str, unit: str
       operation: on whose behalf.
       progress: True for a meter of tqdm, False or None for none, or an object that has `update`.
       total: the number of units.
-      description, unit: what the meter says.
+      description, unit: what the meter says; bytes ("B") are shown in thousands and millions.
 
     Raises:
       ImportError: tqdm is not installed.
@@ -22,4 +22,4 @@ def meter(operation: str, progress: Any, total: int, description: str, unit: str
         import tqdm
     except ImportError as error:
         raise ImportError(f"{operation}: progress=True needs tqdm; type pip install fhejax[fit]") from error
-    return tqdm.tqdm(total=total, desc=description, unit=unit)
+    return tqdm.tqdm(total=total, desc=description, unit=unit, unit_scale=unit == "B")

@@ -29,6 +29,10 @@ VALUES = {
     "evaluation keys": KEYS,
     "seeded keys": SEEDED,
     "no relinearization": fhe.EvaluationKeys(None, KEYS.galois, PARAMS),
+    "transform": fhe.LinearTransform.from_matrix(np.eye(3), PARAMS),
+    "transform as numbers": fhe.LinearTransform.from_diagonals({0: 1, 3: 1j}, PARAMS, 1, encoded=False),
+    "polynomial": fhe.Polynomial(jnp.array([0.1, 0.2], jnp.float32), (-2, 2), "odd"),
+    "simulated": fhe.simulate([1.0, 2.0], PARAMS),
     "secure": fhe.encode([1.0], fhe.Parameters.for_depth(1)),
 }
 
@@ -72,6 +76,16 @@ def test_a_program_with_seeded_keys():
         restored.call(KEYS, X)
 
 
+def test_a_program_with_a_transform():
+    transform = fhe.LinearTransform.from_matrix([[1.0, 2.0], [3.0, 4.0]], PARAMS)
+    keys = fhe.evaluation_keys(SEEDS[2], SECRET, rotations=transform.rotations)
+    restored = jax.export.deserialize(exported(jax.jit(fhe.apply), transform, X, keys))
+    np.testing.assert_array_equal(restored.call(transform, X, keys).data, fhe.apply(transform, X, keys).data)
+    other = fhe.LinearTransform.from_matrix([[1.0, 2.0], [0.0, 4.0]], PARAMS)
+    with pytest.raises(ValueError, match="structur"):
+        restored.call(other, X, keys)
+
+
 CHILD = """import sys, jax, fhejax as fhe
 d = sys.argv[1]
 program = jax.export.deserialize(bytearray(open(d + "/program", "rb").read()))
@@ -99,7 +113,7 @@ def test_other_types_are_refused_at_the_call():
         restored.call(fewer, X)
 
 
-@pytest.mark.parametrize("name", ["ciphertext", "evaluation keys"])
+@pytest.mark.parametrize("name", ["ciphertext", "evaluation keys", "transform"])
 @pytest.mark.parametrize(
     "old, new, says",
     [

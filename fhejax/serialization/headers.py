@@ -10,46 +10,21 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-import jax.numpy as jnp
-import numpy as np
 
 from fhejax.parameters import LARGEST_DEPTH, Parameters
 
 FORMAT = 1
-FLOATING = "float64", "float32", "float16", "bfloat16"  # what coefficients of polynomials may be
 
 
-def describe(kind: str, params: Parameters, static: dict[str, Any]) -> dict[str, Any]:
-    """The header of a value: format version, kind, parameters and static fields."""
-    described = _describe_parameters(params)
-    head = {
-        "format": FORMAT,
-        "kind": kind,
-        "parameters": json.loads(described),
-        "parameters_sha256": _sha256(described),
-    }
+def describe(kind: str, params: Parameters | None, static: Mapping[str, Any]) -> dict[str, Any]:
+    """The header of a value: format version, kind, parameters if it has any, and static fields."""
+    head: dict[str, Any] = {"format": FORMAT, "kind": kind}
+    if params is not None:
+        described = _describe_parameters(params)
+        head |= {"parameters": json.loads(described), "parameters_sha256": _sha256(described)}
     return head | {name: x.hex() if isinstance(x, float) else x for name, x in static.items()}
-
-
-def describe_polynomial(domain: tuple[float, float], parity: str | None, dtype: str) -> dict[str, Any]:
-    """The header of a polynomial, which has no parameters."""
-    ends = [end.hex() for end in domain]
-    return {"format": FORMAT, "kind": "Polynomial", "domain": ends, "parity": parity, "dtype": dtype}
-
-
-def read_polynomial(header: dict[str, Any]) -> tuple[list[float], Any, np.dtype]:
-    """The domain, the parity and the type of the coefficients; only the last is checked further.
-
-    Raises:
-      ValueError: one is missing, or is none.
-    """
-    ends, name = field(header, "domain", list), field(header, "dtype", str)
-    if name not in FLOATING:
-        raise ValueError(f"header field 'dtype' is {name!r:.60}; expected one of {', '.join(FLOATING)}")
-    return [_hexadecimal("domain", end) for end in ends], header.get("parity"), jnp.dtype(name)
 
 
 def seal(header: dict[str, Any]) -> str:
@@ -63,12 +38,7 @@ def unseal(text: str) -> dict[str, Any]:
     Raises:
       ValueError: no such text, a damaged one, or another format version.
     """
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the header is no JSON text: {error}") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"the header is {header!r:.60}; expected a JSON object")
+    header = parse(text)
     version = field(header, "format", int)
     if version != FORMAT:
         raise ValueError(f"format version {version}; this fhejax reads version {FORMAT}; install the one that wrote it")
@@ -77,7 +47,22 @@ def unseal(text: str) -> dict[str, Any]:
     return header
 
 
-def field(header: dict[str, Any], name: str, kind: type) -> Any:
+def parse(text: str) -> dict[str, Any]:
+    """The JSON object in a text from anywhere: names that occur twice and numbers that are none are refused.
+
+    Raises:
+      ValueError: there is none.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the header is no JSON text: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"the header is {found!r:.60}; expected a JSON object")
+    return found
+
+
+def field(header: Mapping[str, Any], name: str, kind: type) -> Any:
     """A field of a header, of exactly the type expected.
 
     Raises:
@@ -86,6 +71,17 @@ def field(header: dict[str, Any], name: str, kind: type) -> Any:
     if type(header.get(name)) is not kind:
         raise ValueError(f"header field {name!r} is {header.get(name)!r:.60}; expected {kind.__name__}")
     return header[name]
+
+
+def hexadecimal(name: str, text: Any) -> float:
+    """A floating-point number in a header.
+
+    Raises:
+      ValueError: it is none.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"header field {name!r} holds {text!r:.60}; expected a hexadecimal float such as '0x1.0p+40'")
+    return float.fromhex(text)
 
 
 def read_parameters(header: dict[str, Any]) -> Parameters:
@@ -105,7 +101,12 @@ def static_names(kind: type) -> list[str]:
     return [f.name for f in dataclasses.fields(kind) if f.metadata.get("static") and f.name != "params"]
 
 
-def read_static(kind: type, params: Parameters, header: dict[str, Any]) -> dict[str, Any]:
+def static_fields(value: Any) -> dict[str, Any]:
+    """The static fields of a value, but for its parameters."""
+    return {name: getattr(value, name) for name in static_names(type(value))}
+
+
+def read_static(kind: type, params: Parameters, header: Mapping[str, Any]) -> dict[str, Any]:
     """The static fields of a value from its header, in their order.
 
     Raises:
@@ -113,12 +114,12 @@ def read_static(kind: type, params: Parameters, header: dict[str, Any]) -> dict[
     """
     static = {name: header.get(name) for name in static_names(kind)}
     if "scale" in static:
-        static["scale"] = _hexadecimal("scale", static["scale"])
+        static["scale"] = hexadecimal("scale", static["scale"])
     check_static(kind, params, static)
     return static
 
 
-def check_static(kind: type, params: Parameters, static: dict[str, Any]) -> None:
+def check_static(kind: type, params: Parameters, static: Mapping[str, Any]) -> None:
     """Refuses static fields that do not fit the parameters.
 
     Raises:
@@ -130,6 +131,8 @@ def check_static(kind: type, params: Parameters, static: dict[str, Any]) -> None
         "scale": ("a finite float above 0", lambda x: isinstance(x, float) and 0 < x < math.inf),
         "slots": (f"a power of two up to {most}", lambda x: type(x) is int and 0 < x <= most and x & (x - 1) == 0),
         "real": ("True or False", lambda x: type(x) is bool),
+        "noisy": ("True or False", lambda x: type(x) is bool),
+        "components": ("1, 2 or 3", lambda x: type(x) is int and 1 <= x <= 3),
     }
     for name, x in static.items():
         expected, fits = rules[name]
@@ -151,35 +154,49 @@ def check_elements(params: Parameters, elements: Iterable[Any]) -> None:
 @functools.lru_cache(maxsize=64)
 def _describe_parameters(params: Parameters) -> str:
     security = params.security and {"bits": params.security.bits, "attack_model": params.security.attack_model}
-    return _canonical(
-        {
-            "log_degree": params.log_degree,
-            "moduli": params.moduli,
-            "special_moduli": params.special_moduli,
-            "digit_size": params.digit_size,
-            "slots": params.slots,
-            "scales": [scale.hex() for scale in params.scales],
-            "security": security,
-        }
-    )
+    record = {
+        "log_degree": params.log_degree,
+        "moduli": params.moduli,
+        "special_moduli": params.special_moduli,
+        "digit_size": params.digit_size,
+        "slots": params.slots,
+        "scales": [scale.hex() for scale in params.scales],
+        "security": security,
+    }
+    # What only parameters for bootstrapping have; a version that knows nothing of it refuses the file.
+    scales, top = params.scales, params.max_level
+    anchors = [
+        level
+        for level in range(top)
+        if scales[level] != scales[level + 1] * scales[level + 1] / params.moduli[level + 1]
+    ]
+    if anchors:
+        record["anchors"] = anchors
+    if params.fresh_level != top:
+        record["fresh_level"] = params.fresh_level
+    return _canonical(record)
 
 
 @functools.lru_cache(maxsize=64)
 def _rebuild_parameters(described: str) -> Parameters:
     """Parameters by their own constructor, which checks them."""
     record = json.loads(described)
-    scales, security = field(record, "scales", list), record.get("security")
-    if not scales:
-        raise ValueError("header field 'scales' is empty; expected one scale for each level")
+    moduli, scales, security = _integers(record, "moduli"), field(record, "scales", list), record.get("security")
+    if len(scales) != len(moduli) or not scales:
+        raise ValueError(f"header field 'scales' holds {len(scales)}; expected one for each of {len(moduli)} moduli")
     if security is not None:
         security = field(record, "security", dict)
+    top, anchors = len(scales) - 1, field(record, "anchors", list) if "anchors" in record else []
+    if not all(type(level) is int and 0 <= level < top for level in anchors):
+        raise ValueError(f"header field 'anchors' holds {anchors!r:.60}; expected levels below {top}")
     params = Parameters.from_moduli(
         field(record, "log_degree", int),
-        _integers(record, "moduli"),
+        moduli,
         _integers(record, "special_moduli"),
-        scale=_hexadecimal("scales", scales[-1]),
+        scale={level: hexadecimal("scales", scales[level]) for level in (*anchors, top)},
         digit_size=field(record, "digit_size", int),
         slots=field(record, "slots", int),
+        fresh_level=field(record, "fresh_level", int) if "fresh_level" in record else None,
         security=None if security is None else field(security, "bits", int),
         attack_model="classical" if security is None else field(security, "attack_model", str),
     )
@@ -198,10 +215,16 @@ def _integers(record: dict[str, Any], name: str) -> list[int]:
     return moduli
 
 
-def _hexadecimal(name: str, text: Any) -> float:
-    if not isinstance(text, str):
-        raise ValueError(f"header field {name!r} holds {text!r:.60}; expected a hexadecimal float such as '0x1.0p+40'")
-    return float.fromhex(text)
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object none of whose names occurs twice: programs differ in which one they take."""
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a name occurs twice in an object")
+    return record
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
 
 
 def _canonical(record: Any) -> str:
