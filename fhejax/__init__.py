@@ -6,6 +6,12 @@ A ciphertext is a pytree, an operation a pure function that runs eagerly, under 
 import importlib.metadata
 
 from fhejax import functions as functions, polynomials as polynomials
+from fhejax.arrays import ArrayMap as ArrayMap, EncryptedArray as EncryptedArray, Layout as Layout
+from fhejax.arrays.convolutions import conv2d as conv2d, conv2d_map as conv2d_map
+from fhejax.arrays.matmul import matmul as matmul, matmul_map as matmul_map, outer as outer
+from fhejax.arrays.matrix_products import ciphertext_product as ciphertext_product
+from fhejax.arrays.pooling import avg_pool as avg_pool, avg_pool_map as avg_pool_map
+from fhejax.arrays.product_plans import matrix_product as matrix_product
 from fhejax.encoding import decode as decode, encode as encode
 from fhejax.encryption import decrypt as decrypt, encrypt as encrypt
 from fhejax.errors import (
@@ -51,6 +57,7 @@ from fhejax.serialization import export_checks as export_checks, load as load, s
 from fhejax.simulation import (  # register the operations
     arithmetic as _simulated_arithmetic,  # noqa: F401
     linear as _simulated_linear,  # noqa: F401
+    sums as _simulated_sums,  # noqa: F401
 )
 from fhejax.simulation.simulated import Simulated as Simulated, simulate as simulate
 from fhejax.values import (

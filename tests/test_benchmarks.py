@@ -87,6 +87,14 @@ def test_the_matrices(tmp_path):
         assert f"{case['size']}" in printed
 
 
+def test_the_products(tmp_path):
+    report, printed = run("products.py", tmp_path)
+    (columns,), (matrix,) = report["columns"], report["matrices"]
+    assert columns["milliseconds"].keys() >= {"columns", "by operations", "copy"} and "multiply-adds/s" in printed
+    assert (matrix["depth"], matrix["relinearizations"]) == (2, 2) and matrix["keys"] < matrix["paper_keys"]
+    assert all(time > 0 for entry in (columns, matrix) for time in entry["milliseconds"].values())
+
+
 def test_the_transforms_counted_are_those_of_the_text(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     params = fhe.Parameters.from_bits(10, [50] + [40] * 7, [50] * 3, scale_bits=40, digit_size=3, security=None)

@@ -1,0 +1,9 @@
+"""Encrypted arrays: shapes and layouts over ciphertexts."""
+
+from fhejax.arrays import (  # registers them
+    exports as _exports,  # noqa: F401
+    files as _files,  # noqa: F401
+)
+from fhejax.arrays.array import EncryptedArray as EncryptedArray
+from fhejax.arrays.layout import Layout as Layout
+from fhejax.arrays.maps import ArrayMap as ArrayMap
