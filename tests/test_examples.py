@@ -6,19 +6,22 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import fhejax
 
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def run(example, *options, picture):
+def run(example, *options, picture=None):
     """What it wrote; its picture is checked."""
-    command = [sys.executable, str(ROOT / "examples" / example), *options, "--picture", str(picture)]
+    options = options if picture is None else (*options, "--picture", str(picture))
+    command = [sys.executable, str(ROOT / "examples" / example), *options]
     # A script's own folder comes first on its path: name the package's, which may not be installed.
     environment = os.environ | {"PYTHONPATH": str(pathlib.Path(fhejax.__file__).parents[1])}
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture is None or picture.read_bytes().startswith(b"\x89PNG")
     return finished
 
 
@@ -31,6 +34,19 @@ def test_encrypted_digits(tmp_path):
     assert "360 of 360" in table["accuracy encrypted"]
     assert float(table["accuracy encrypted"].split(";")[0]) >= 0.95
     assert float(table["worst score error"].split()[0]) > 14
+
+
+def test_encrypted_cnn(tmp_path):
+    finished = run("encrypted_cnn.py", "--images", "48", picture=tmp_path / "cnn.png")
+    assert "evaluation keys: 100%" in finished.stderr
+    table = dict(re.split(r"  +", line.strip(), maxsplit=1) for line in finished.stdout.splitlines() if "  " in line)
+    assert "depth=5" in table["parameters"]
+    assert table["security"] == "128 bits"
+    assert table["images"] == "48; 32 in each of 2 ciphertexts"
+    assert "48 of 48" in table["accuracy encrypted"]
+    assert float(table["accuracy encrypted"].split(";")[0]) >= 0.9
+    shown, foreseen = (float(bits) for bits in re.findall(r"[\d.]+(?= bits|;)", table["worst score error"]))
+    assert shown > 14 and abs(shown - foreseen) < 1
 
 
 def test_fit_activation(tmp_path):
@@ -47,3 +63,28 @@ def test_fit_activation(tmp_path):
         depth, _, _, clear, encrypted, equal = table[3, fit]
         assert depth == "2" and clear == encrypted and equal == "360 of 360"
     assert float(table[3, "gradient"][4]) >= float(table[3, "minimax"][4]) > float(table[3, "chebyshev"][4])
+
+
+@pytest.mark.parametrize("steps", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_encrypted_training(tmp_path, steps):
+    finished = run("encrypted_training.py", "--steps", str(steps), picture=tmp_path / "training.png")
+    assert "evaluation keys: 100%" in finished.stderr and "encrypted training: 100%" in finished.stderr
+    head, table = finished.stdout.splitlines()[1], finished.stdout.splitlines()[2 : 2 + steps]
+    assert head.split() == [*"step level clear polynomial encrypted clear encrypted weights predicted".split()]
+    losses = []
+    for number, row in enumerate(table, 1):
+        step, _, _, polynomial, encrypted, _, _, bits, predicted = map(float, row.split())
+        assert step == number and abs(encrypted - polynomial) < 0.001 and abs(bits - predicted) < 1.5
+        losses.append(encrypted)
+    assert losses == sorted(losses, reverse=True) and losses[-1] < (0.14 if steps == 4 else 0.1)
+    level, clear, encrypted = (float(table[-1].split()[i]) for i in (1, 5, 6))
+    assert level == 0 and abs(encrypted - clear) <= 0.01
+    assert "security=128 classical" in finished.stdout
+
+
+def test_client_server():
+    lines = run("client_server/run.py").stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["client"] * 4 + ["server"] * 2 + ["client", "compared"]
+    assert "security=128 classical" in lines[0]
+    equal, bits = re.search(r"compared: 114 of (\d+) verdicts .* at most, ([\d.]+) bits", lines[-1]).groups()
+    assert equal == "114" and float(bits) > 8
