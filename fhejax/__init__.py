@@ -12,6 +12,13 @@ from fhejax.arrays.matmul import matmul as matmul, matmul_map as matmul_map, out
 from fhejax.arrays.matrix_products import ciphertext_product as ciphertext_product
 from fhejax.arrays.pooling import avg_pool as avg_pool, avg_pool_map as avg_pool_map
 from fhejax.arrays.product_plans import matrix_product as matrix_product
+from fhejax.bootstrapping import (
+    Bootstrapping as Bootstrapping,
+    BootstrappingKeys as BootstrappingKeys,
+    bootstrap as bootstrap,
+    bootstrap_many as bootstrap_many,
+    refresh as refresh,
+)
 from fhejax.encoding import decode as decode, encode as encode
 from fhejax.encryption import decrypt as decrypt, encrypt as encrypt
 from fhejax.errors import (
@@ -56,6 +63,7 @@ from fhejax.security import InsecureParametersError as InsecureParametersError, 
 from fhejax.serialization import export_checks as export_checks, load as load, save as save
 from fhejax.simulation import (  # register the operations
     arithmetic as _simulated_arithmetic,  # noqa: F401
+    bootstrapping as _simulated_bootstrapping,  # noqa: F401
     linear as _simulated_linear,  # noqa: F401
     sums as _simulated_sums,  # noqa: F401
 )

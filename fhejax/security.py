@@ -35,6 +35,13 @@ _MAXIMUM_LOG_QP = {
 }
 
 
+# Ephemeral sparse secrets: their least weight, and the largest log2 of a modulus under which anything is public. By the
+# lattice estimator (June 2026; MATZOV; uSVP, dual hybrid with meet-in-the-middle, primal hybrid) at least so many bits
+# are left then, by log2(N). Smaller rings have not been estimated.
+LEAST_SPARSE_WEIGHT, LARGEST_SPARSE_MODULUS = 32, 121
+SPARSE_SECURITY_BITS = {15: 140, 16: 163}
+
+
 class InsecureParametersError(ValueError):
     """Parameters below the security asked for, or outside what the guidelines tabulate."""
 
@@ -179,6 +186,29 @@ def describe_excess(log_degree: int, q: int, p: int, security: int, attack_model
         f"attacks ({COST_MODELS[attack_model]}, {TABLE}): {bits - limit} bits too many. "
         f"Type {larger}a smaller depth (fewer or smaller moduli), or security=None to do without the check"
     )
+
+
+def require_sparse_security(operation: str, log_degree: int, weight: int, moduli: Sequence[int]) -> None:
+    """Refuses an ephemeral sparse secret under too large a modulus.
+
+    Args:
+      operation: on whose behalf.
+      log_degree: log2 of the ring degree N.
+      weight: the Hamming weight h.
+      moduli: the primes of everything that is public under the secret.
+
+    Raises:
+      InsecureParametersError: the modulus is too large, the weight too small, or the ring one without an estimate.
+    """
+    log_modulus = math.log2(math.prod(moduli))
+    fits = log_modulus <= LARGEST_SPARSE_MODULUS and weight >= LEAST_SPARSE_WEIGHT
+    if not fits or log_degree < min(SPARSE_SECURITY_BITS):
+        raise InsecureParametersError(
+            f"{operation}: the ephemeral secret has weight {weight} and is exposed modulo 2^{log_modulus:.1f} for "
+            f"N = 2^{log_degree}; 128 bits are known for weights from {LEAST_SPARSE_WEIGHT} on, moduli q_0 p_0 up to "
+            f"2^{LARGEST_SPARSE_MODULUS} and N from 2^{min(SPARSE_SECURITY_BITS)} on. Make q_0 or the first special "
+            "prime smaller, or type security=None to do without the check"
+        )
 
 
 def refuse_sparse_secret(secret_weight: int | None) -> None:

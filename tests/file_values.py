@@ -5,6 +5,7 @@ import json
 import math
 import zlib
 
+import golden_values
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -111,6 +112,7 @@ VALUES = {
     "view": encrypted_array(fhe.Layout.row((3, 4), 8)).T[1:, ::-2],
     "batch of arrays": encrypted_array(fhe.Layout.row((), 8), 3),
     "map": array_map(),
+    "bootstrapping keys": golden_values.bootstrapping_keys(),
     "plan": fhe.plan_keys(lambda x, keys: fhe.rotate(fhe.square(fhe.conjugate(x, keys), keys), 3, keys), ciphertext()),
     "empty plan": fhe.plan_keys(lambda x, keys: x, ciphertext()),
     "plan of many uses": fhe.KeyPlan(

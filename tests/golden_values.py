@@ -10,8 +10,10 @@ import numpy as np
 import fhejax as fhe
 from fhejax.arrays.layout import Digit
 from fhejax.arrays.maps import ArrayMap
+from fhejax.bootstrapping.preset import Preset
 from fhejax.linear.plan import Plan, Sum
 from fhejax.planning import KeyUse
+from fhejax.primitives.key_switch import SeededKey
 
 MODULI = (1125899906842273, 1099511628161, 1099511627297, 1099511627873)
 SPECIAL = (1125899906842177, 1125899906841377)
@@ -42,6 +44,27 @@ def spread(moduli, *shape):
         return jnp.asarray(words % np.array(moduli, np.uint64)[:, None])
 
 
+def bootstrapping_keys():
+    """Of a chain that refreshes nothing well, with few keys, and with those of a part of it."""
+    preset = Preset(4, 45, 40, 3, 1, 50, (53.0,), 1, (50, 50, 50), 2, 2, 1, 3, 2, 1, None)
+    scales = {10: 2.0**50 * (1 - 2.0**-16), 9: 2.0**53, 4: 2.0**43}
+    params = fhe.Parameters.from_moduli(4, *CHAIN, scale=scales, fresh_level=4, digit_size=2, security=None)
+    how = fhe.Bootstrapping.from_parameters(preset, params, True)
+    keys = [_keys_of(each) for each in (how, how.shortened_to(2))]
+    return dataclasses.replace(keys[0], shorter=(keys[1],))
+
+
+def _keys_of(how):
+    params, words = how.params, jnp.arange(24, dtype=jnp.uint32).reshape(3, 8)
+    q, p = params.moduli, params.special_moduli
+    key = fhe.SwitchingKey(spread(q[:2] + p, 1), params, 1, words[0])
+    evaluation = fhe.EvaluationKeys(None, {5: key}, params)
+    to_sparse = SeededKey(spread(q[:1] + p[:1], 1), words[1])
+    to_dense = SeededKey(spread(q + p, params.digits), words[2])
+    transforms = how.coeff_to_slot(), how.halves(), how.slot_to_coeff()
+    return fhe.BootstrappingKeys(evaluation, to_sparse, to_dense, *transforms, how)
+
+
 def values():
     """By the names of their files."""
     params = parameters()
@@ -62,6 +85,7 @@ def values():
             4, MODULI, SPECIAL, scale={3: 2.0**40, 1: 2.0**41}, fresh_level=2, digit_size=2, security=None
         ),
         "plaintext": fhe.Plaintext(spread(q[:2], 3), params, 1, params.scale_at(1), 4, True),
+        "bootstrapping_keys": bootstrapping_keys(),
         "ciphertext": fhe.Ciphertext(spread(q[:1], 2), params, 0, math.pi * 2**30, 8, False),
         "raw_product": fhe.Ciphertext(spread(q[:2], 3), params, 1, params.scale_at(1) ** 2, 8, True),
         "public_key": fhe.PublicKey(spread(q + p[:1], 2), params),

@@ -27,8 +27,8 @@ def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False
     Args:
       path: where; by custom it ends in `.safetensors`.
       value: a Plaintext, Ciphertext, PublicKey, SwitchingKey, EvaluationKeys, SecretKey, Parameters, Polynomial,
-        LinearTransform, KeyPlan, EncryptedArray or ArrayMap. A batch is one value. Left out are the report of a fitted
-        polynomial and the keys of an array.
+        LinearTransform, KeyPlan, EncryptedArray, ArrayMap or BootstrappingKeys. A batch is one value. Left out are the
+        report of a fitted polynomial and the keys of an array.
       allow_secret: whether a SecretKey may be written. The file is not encrypted; only its owner may read it.
       progress: whether to show a progress meter.
 

@@ -61,8 +61,9 @@ def _worst(values, errors, middle, reach, half):
         beyond = beyond - jnp.max(jnp.abs(errors))
     if jnp.iscomplexobj(values):
         beyond = jnp.maximum(beyond, jnp.abs(values.imag) - 2 * half * _IMAGINARY)
-    place = jnp.argmax(beyond)
-    return ~(beyond.ravel()[place] <= 0), values.ravel()[place], place
+    # In single precision: with x64 off, JAX does not lower an argmax of doubles, which a bootstrapping computes with.
+    place = jax.lax.argmax(beyond.ravel().astype(np.float32), 0, np.int32)
+    return ~(jnp.max(beyond) <= 0), values.ravel()[place], place
 
 
 def _tell(operation, domain, words, site, shape, outside, value, place):

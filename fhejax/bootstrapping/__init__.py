@@ -1,0 +1,6 @@
+"""Bootstrapping: ciphertexts refreshed without decrypting them."""
+
+from fhejax.bootstrapping import files as _files  # noqa: F401, registers them
+from fhejax.bootstrapping.bootstrapping import Bootstrapping as Bootstrapping, BootstrappingKeys as BootstrappingKeys
+from fhejax.bootstrapping.many import bootstrap_many as bootstrap_many
+from fhejax.bootstrapping.refresh import bootstrap as bootstrap, refresh as refresh
