@@ -6,7 +6,7 @@ steps after it make smaller, so the distance to the clear run does not grow, as 
 
     pip install fhejax[examples]
     python examples/encrypted_iteration.py            # a small ring, for a quick look: NOT secure
-    python examples/encrypted_iteration.py --secure   # 128 bits, minutes, and 12 GiB of memory
+    python examples/encrypted_iteration.py --secure   # 128 bits; takes minutes and some GiB
 
 Source: Polyak, "Some Methods of Speeding up the Convergence of Iteration Methods", 1964 (the momentum).
 """
