@@ -54,7 +54,13 @@ def refreshed_parts(x: Any, keys: BootstrappingKeys) -> list[Any]:
 
 def joined(parts: list[Any]) -> Any:
     """The first, plus i times the second if there is one."""
-    return parts[0] if len(parts) == 1 else add(parts[0], multiply_by_i(parts[1]))
+    return parts[0] if len(parts) == 1 else with_imaginary(*parts)
+
+
+@for_each_kind
+def with_imaginary(x: Any, y: Any) -> Any:
+    """x + i y, of real slots."""
+    return add(x, multiply_by_i(y))
 
 
 def mod_raise(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encrypted:

@@ -145,8 +145,9 @@ def linear_transform(
     rotated: Variance,
     encoding: Variance,
 ) -> Variance:
-    """A linear transform by double hoisting: D^2 (weights x + diagonals message encoding + rotated keys), rescaled.
+    """A linear transform by double hoisting: E^2 (weights x + rotated keys) + D^2 diagonals message encoding, rescaled.
 
+    D is the level's scale, and E that of the plaintexts, which is another one where scales start anew.
     A hoisted rotation brings the errors of its key, which its plaintexts multiply, and no rounding. The giant steps'
     errors are not multiplied before the rescale, and vanish in it.
 
@@ -164,8 +165,8 @@ def linear_transform(
     Source: Bossuat, Mouchet, Troncoso-Pastoriza & Hubaux, "Efficient Bootstrapping for Approximate Homomorphic
     Encryption with Non-Sparse Keys", 2021, section 4.
     """
-    products = product_plain(params, level, x, diagonals * message, weights, encoding)
-    return rescale(params, level, products + params.scale_at(level) ** 2 * rotated * key_errors(params, level))
+    carried = params.plain_scale_at(level) ** 2 * (weights * x + rotated * key_errors(params, level))
+    return rescale(params, level, carried + params.scale_at(level) ** 2 * diagonals * message * encoding)
 
 
 def rescale(params: Parameters, level: int, x: Variance, components: int = 2) -> Variance:
