@@ -48,17 +48,24 @@ class ScratchPool {
     return {static_cast<uint64_t*>(memory), rounded};
   }
 
+  // Where there is no room for all, the smallest go: a larger block serves whoever wants a smaller one.
   void Return(Block block) {
+    std::vector<Block> dropped;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (kept_words_ + block.size <= kKeptWords) {
-        const auto larger = [&](const Block& a) { return a.size >= block.size; };
+      const auto larger = [&](const Block& a) { return a.size >= block.size; };
+      if (block.size > kKeptWords) {
+        dropped.push_back(block);
+      } else {
         kept_.insert(std::find_if(kept_.begin(), kept_.end(), larger), block);
         kept_words_ += block.size;
-        return;
       }
+      auto first = kept_.begin();
+      for (; kept_words_ > kKeptWords; ++first) kept_words_ -= first->size;
+      dropped.insert(dropped.end(), kept_.begin(), first);
+      kept_.erase(kept_.begin(), first);
     }
-    std::free(block.words);
+    for (const Block& each : dropped) std::free(each.words);
   }
 
  private:
