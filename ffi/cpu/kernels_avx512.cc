@@ -1,6 +1,7 @@
 // AVX-512 without IFMA.
 
 #include "cpu/kernels_generic.h"
+#include "cpu/chacha20_avx512.h"
 #include "cpu/rows_avx512.h"
 
 namespace fhejax {
@@ -24,7 +25,7 @@ extern const Kernels kAvx512 = {
     InnerProduct64,
     Combine64,
     Overflow64,
-    ChaCha20Blocks,
+    ChaCha20Blocks512,
 };
 
 }  // namespace fhejax

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "cpu/kernels_generic.h"
+#include "cpu/chacha20_avx512.h"
 #include "cpu/rows_avx512.h"
 
 namespace fhejax {
@@ -421,7 +422,7 @@ extern const Kernels kIfma = {
     InnerProductRow52,
     Combine52,
     OverflowRow52,
-    ChaCha20Blocks,
+    ChaCha20Blocks512,
 };
 
 }  // namespace fhejax
