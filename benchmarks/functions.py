@@ -20,7 +20,12 @@ from fhejax import _compat, functions
 
 PARAMS = fhe.Parameters.for_depth(25, log_degree=10, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)
-SWITCHING = {"fhejax_gadget_product", "fhejax_hoisted_rotations", "fhejax_key_switch", "fhejax_multiply_ciphertexts"}
+SWITCHING = {
+    "fhejax_hoisted_rotations",
+    "fhejax_key_switch",
+    "fhejax_multiply_ciphertexts",
+    "fhejax_relinearize_rescale",
+}
 POINTS = 1 << 14
 OF_TWO = ("compare", "maximum", "minimum")
 

@@ -16,6 +16,7 @@ from fhejax import _compat
 from fhejax.encoding import encode
 from fhejax.primitives import modular
 from fhejax.primitives.basis import mod_down
+from fhejax.primitives.combination import combination
 from fhejax.primitives.key_switch import hoisted_rotations, key_switch
 from fhejax.primitives.multiply_ciphertexts import (
     multiply_ciphertexts,
@@ -160,27 +161,26 @@ def combine(
     """
     params, above = like.params, level + 1
     moduli, raw = params.moduli_at(above), scale * params.moduli[above]
-
-    def limbs(x):
-        return x.data[..., : above + 1, :]
-
-    def plus_constant(total):
-        if constant is None:
-            return total
-        if jnp.ndim(constant):
-            return add_plain(total, plaintext_like(total, constant), False)
-        return add_number(total, constant, False)
-
     switch = key, moduli, params.special_moduli, params.digit_size
     if len(products) == 1 and not terms:  # one kernel; the constant is added behind it
         ((x, y),) = products
-        return plus_constant(_with(like, multiply_ciphertexts(limbs(x), limbs(y), *switch), level, scale))
-    parts = [tensor_components(limbs(x), limbs(y), moduli) for x, y in products]
-    parts += _weighted([limbs(x) for x in terms], [x.scale for x in terms], weights, raw, like, above)
-    total = functools.reduce(add, (_with(like, part, above, raw) for part in parts))
-    data = plus_constant(total).data
-    data = relinearize_rescale(data, *switch) if products else mod_down(data, moduli[:-1], moduli[-1:])
+        return _plus(_with(like, multiply_ciphertexts(x.data, y.data, *switch), level, scale), constant)
+    xs, ys = ([pair[i].data for pair in products] for i in (0, 1))
+    operands, numbers = _weighted([x.data for x in terms], [x.scale for x in terms], weights, raw, like, above)
+    if constant is not None and not jnp.ndim(constant):
+        residues = number_residues(constant, raw, params, above)
+        numbers, constant = jnp.concatenate([numbers, jnp.asarray(residues)[None]]), None
+    total = _plus(_with(like, combination(xs, ys, operands, numbers, moduli), above, raw), constant)
+    data = relinearize_rescale(total.data, *switch) if products else mod_down(total.data, moduli[:-1], moduli[-1:])
     return _with(like, data, level, scale)
+
+
+def _plus(x, constant):
+    if constant is None:
+        return x
+    if jnp.ndim(constant):
+        return add_plain(x, plaintext_like(x, constant), False)
+    return add_number(x, constant, False)
 
 
 def number_residues(value: Any, scale: float, params: Any, level: int) -> Any:
@@ -201,20 +201,23 @@ def _rounded(value: float, scale: float) -> int:
 
 
 def _weighted(terms, scales, weights, raw, like, level):
-    """Each term's residues times its weight, encoded so that the product is at the scale `raw`."""
-    if not terms:
-        return []
+    """The residues of each term, and the numbers that they are to be multiplied by to be at the scale `raw`."""
     params, moduli = like.params, like.params.moduli_at(level)
+    if not terms:
+        return [], jnp.zeros((0, len(moduli)), jnp.uint64)
     # One scale encodes all weights: what the terms' scales differ by is multiplied into them.
     unit = params.scale_at(level)
     factors = np.array([unit / scale for scale in scales])
     if jnp.ndim(weights) == 2:
         weights = jnp.asarray(weights) * factors[:, None]
         plains = encode(weights, params, level=level, scale=raw / unit, slots=like.slots).data
-        return [modular.multiply(x, plain[None], moduli) for x, plain in zip(terms, plains, strict=True)]
+        limbs = len(moduli)
+        products = [
+            modular.multiply(x[..., :limbs, :], plain[None], moduli) for x, plain in zip(terms, plains, strict=True)
+        ]
+        return products, jnp.ones((len(terms), limbs), jnp.uint64)
     weights = jnp.asarray(weights) * factors
-    scalars = round_to_residues(weights[:, None], raw / unit, moduli)[..., 0]
-    return [modular.multiply_scalar(x, scalar, moduli) for x, scalar in zip(terms, scalars, strict=True)]
+    return terms, round_to_residues(weights[:, None], raw / unit, moduli)[..., 0]
 
 
 def _with(x, data, level=None, scale=None, real=None):
@@ -258,11 +261,9 @@ def _encode_number(value, scale, moduli):
 
 @_compat.jit(2, 3)
 def _add_constant(data, residues, negative, moduli):
-    """Adds a constant to every value of the first component: a constant polynomial has one value everywhere."""
-    c0 = data[..., 0, :, :]
-    constant = jnp.broadcast_to(residues[..., None], c0.shape[-2:])
-    c0 = (modular.subtract if negative else modular.add)(c0, constant, moduli)
-    return jnp.concatenate([c0[..., None, :, :], data[..., 1:, :, :]], axis=-3)
+    residues = modular.negate(residues[..., None], moduli)[..., 0] if negative else residues
+    numbers = jnp.stack([jnp.ones_like(residues), residues], axis=-2)
+    return combination([], [], [data], numbers, moduli)
 
 
 @_compat.jit(2, 3)

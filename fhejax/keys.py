@@ -3,7 +3,6 @@
 Secrets are uniform ternary; errors are discrete Gaussian with deviation 3.19: what the security table assumes.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -15,8 +14,9 @@ from fhejax import _compat
 from fhejax.errors import static_integer
 from fhejax.parameters import Parameters
 from fhejax.primitives.automorphism import automorphism
-from fhejax.primitives.key_switch import SeededKey, key_masks
-from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar, negate
+from fhejax.primitives.key_generation import switching_key
+from fhejax.primitives.key_switch import SeededKey
+from fhejax.primitives.modular import multiply, multiply_add, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_ternary, sample_uniform
 from fhejax.progress import meter
@@ -240,49 +240,9 @@ _automorphism = _compat.jit(1)(automorphism)
 # One program for all keys of a level.
 @_compat.jit(3, 4, 5)
 def _switching_key(seed, source, target, params, level, seeded):
-    source, target = (
-        jnp.concatenate([s[..., : level + 1, :], s[..., len(params.moduli) :, :]], axis=-2) for s in (source, target)
-    )
-    digits, special = params.digit_moduli(level), params.special_moduli
-    key = switching_key(seed, source, target, digits, special, params.error_deviation)
-    if seeded:
-        return key
-    moduli = sum(digits, ())
-    masks = key_masks(key.mask_seed, len(digits), moduli, special, params.degree)
-    return jnp.stack([key.first, masks], axis=-3)
-
-
-def switching_key(
-    seed: Any,
-    source: Any,
-    target: Any,
-    digits: tuple[tuple[int, ...], ...],
-    special: tuple[int, ...],
-    deviation: float,
-) -> SeededKey:
-    """For each digit i: (-a_i target + e_i + P g_i source, a_i) modulo q_0..q_l and the special primes.
-
-    The masks' seed is published in seeded keys: it is a child of the key's seed, and tells nothing about the errors'.
-
-    Args:
-      seed: `uint32[8]`.
-      source, target: `uint64[limbs(QP), N]` in NTT form, the secret switched from and the one switched to.
-      digits: the primes of each digit, q_0..q_l in all.
-      special: p_0..p_(k-1).
-      deviation: of the errors.
-    """
-    moduli, degree = sum(digits, ()), source.shape[-1]
-    basis = moduli + special
+    # The masks' seed is published in seeded keys: it is a child of the key's seed, and tells nothing about the errors'.
     mask_seed, error_seed = split_seed(seed, 2)
-    a = key_masks(mask_seed, len(digits), moduli, special, degree)
-    e = ntt(sample_gaussian(error_seed, len(digits), basis, degree, deviation), basis)
-    b = multiply_add(a, negate(target, basis)[..., None, :, :], e, basis)
-    # P g_i is P modulo the primes of digit i, and 0 modulo all others.
-    product = math.prod(special)
-    factors = jnp.asarray(np.array([product % q for q in moduli], np.uint64))
-    message, first = multiply_scalar(source[..., : len(moduli), :], factors, moduli), 0
-    for i, digit in enumerate(digits):
-        own = slice(first, first + len(digit))
-        b = b.at[..., i, own, :].set(add(b[..., i, own, :], message[..., own, :], digit))
-        first += len(digit)
-    return SeededKey(b, mask_seed)
+    moduli, size = params.moduli_at(level), params.digit_size
+    return switching_key(
+        mask_seed, error_seed, source, target, moduli, params.special_moduli, size, params.error_deviation, seeded
+    )

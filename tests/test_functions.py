@@ -71,7 +71,12 @@ ROW = re.compile(
     r"On (?P<domain>\(\S+, \S+\))(, gap 2\^-(?P<gap>\d+))?(, size (?P<size>\d+))?, (?P<bits>\d+) bits"
     r"(, \"(?P<family>\w+)\")?: error 2\^-(?P<error>[\d.]+), depth (?P<depth>\d+), (?P<switches>\d+) key switches\."
 )
-SWITCHING = {"fhejax_gadget_product", "fhejax_hoisted_rotations", "fhejax_key_switch", "fhejax_multiply_ciphertexts"}
+SWITCHING = {
+    "fhejax_hoisted_rotations",
+    "fhejax_key_switch",
+    "fhejax_multiply_ciphertexts",
+    "fhejax_relinearize_rescale",
+}
 
 
 def stated(name, row):

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from residues import on_device, random_residues
@@ -21,7 +22,7 @@ from fhejax.primitives.key_switch import (
     key_masks,
     key_switch,
 )
-from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts
+from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
 EXTENSION = native.cpu_extension()
@@ -132,6 +133,7 @@ def switches(log_n, bits, special_bits, digit_size, batch):
             hoisted_rotations(x, [key], (5,), moduli, special, digit_size),
             hoisted_rotations(x, [key, other], (2 * n - 1, 25 % (2 * n)), moduli, special, digit_size),
             multiply_ciphertexts(x, y, key, moduli, special, digit_size),
+            relinearize_rescale(jnp.concatenate([x, y[..., :1, :, :]], -3), key, moduli, special, digit_size),
         ]
 
     return function, (x, y, key, other)
@@ -259,6 +261,7 @@ def test_seeded_key_switches(log_n, bits, special_bits, digit_size, batch, instr
             key_switch(one, key, moduli, special, digit_size),
             hoisted_rotations(x, [key, key], (5, 2 * n - 1), moduli, special, digit_size),
             multiply_ciphertexts(x, y, key, moduli, special, digit_size),
+            relinearize_rescale(jnp.concatenate([x, y[..., :1, :, :]], -3), key, moduli, special, digit_size),
         ]
 
     got, expected = (jax.jit(function)(x, y, key) for key in (SeededKey(first, seeds), full))

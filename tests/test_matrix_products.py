@@ -226,10 +226,12 @@ def test_key_switches_in_the_jaxpr_are_the_plans(name):
     assert sum(element != 1 for element in elements("hoisted_sums")) == plan.hoisted
     assert count("add_rotation") == plan.switched
     assert len(elements("hoisted_rotations")) == plan.rotated
-    assert count("key_switch") + count("gadget_product") == plan.relinearizations
-    assert count("tensor_sum") == 1 + (plan.back != 0)
+    assert count("key_switch") + count("relinearize_rescale") == plan.relinearizations
+    assert count("combination") == 1 + (plan.back != 0)
     assert plan.key_switches == plan.hoisted + plan.switched + plan.rotated + plan.relinearizations
-    assert sum((len(each.invars) // 2) for each in found if each.primitive.name == "fhejax_tensor_sum") == plan.products
+    assert (
+        sum(each.params["products"] for each in found if each.primitive.name == "fhejax_combination") == plan.products
+    )
 
 
 def test_a_key_that_is_missing_is_named_when_the_program_is_traced():

@@ -127,12 +127,13 @@ def test_several_series_cost_less_together(patterns, together, apart):
 
 
 def cost_of(function, *arguments):
-    """(Key switches, products) in the program: a product is one primitive, or three products and a fourth added."""
+    """(Key switches, products) in the program: a product is one primitive, or one of a combination."""
     jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
     count = lambda name: sum(number for _, number in _compat.count_equations(jaxpr, f"fhejax_{name}"))
-    both, switches = count("multiply_ciphertexts"), count("gadget_product")
+    both, switches = count("multiply_ciphertexts"), count("relinearize_rescale")
     assert not count("key_switch")
-    return both + switches, both + count("multiply_add")
+    combined = _compat.count_equations(jaxpr, "fhejax_combination")
+    return both + switches, both + sum(parameters["products"] * number for parameters, number in combined)
 
 
 @pytest.fixture(scope="module")

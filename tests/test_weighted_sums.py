@@ -8,7 +8,6 @@ from residues import chain, on_device, random_residues
 
 import fhejax as fhe
 from fhejax import native
-from fhejax.primitives.multiply_ciphertexts import tensor_sum
 from fhejax.primitives.weighted_sums import weighted_sums
 
 EXTENSION = native.cpu_extension()
@@ -85,35 +84,6 @@ def test_rows_of_several_blocks():
     np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("terms, n", [(1, 8), (3, 64), (20, 256), (70, 2048)])
-def test_sums_of_products(name, terms, n):
-    moduli = chain(n, (45, 50, 61))
-    xs = [random_residues(i, moduli, n, (2, 1, 2)) for i in range(terms)]
-    ys = [random_residues(100 + i, moduli, n, (3, 2)) for i in range(terms)]
-    default = EXTENSION.instruction_set()
-    EXTENSION.choose_instruction_set(name)
-    try:
-        got = np.asarray(tensor_sum(xs, ys, moduli))
-    finally:
-        EXTENSION.choose_instruction_set(default)
-    q = np.array(moduli, object)[:, None]
-    x, y = (np.stack([np.asarray(each) for each in side]).astype(object) for side in (xs, ys))
-    y = y[:, None]  # a batch of 3 beside one of 2
-    x0, x1, y0, y1 = x[..., 0, :, :], x[..., 1, :, :], y[..., 0, :, :], y[..., 1, :, :]
-    expected = [(x0 * y0).sum(0) % q, (x0 * y1 + x1 * y0).sum(0) % q, (x1 * y1).sum(0) % q]
-    np.testing.assert_array_equal(got, np.stack(expected, axis=-3).astype(np.uint64))
-
-
-def test_sums_of_products_by_other_lowerings():
-    moduli = chain(16, (45, 61))
-    xs, ys = ([random_residues(10 * i + j, moduli, 16, (2,)) for i in range(3)] for j in range(2))
-    native_ = np.asarray(tensor_sum(xs, ys, moduli))
-    for lowering in ("composed", "reference"):
-        with fhe.lowering(lowering):
-            np.testing.assert_array_equal(tensor_sum(xs, ys, moduli), native_)
-
-
 @pytest.mark.parametrize(
     ("spoil", "error", "says"),
     [
@@ -130,13 +100,3 @@ def test_refuses_what_does_not_fit(spoil, error, says):
     with pytest.raises(error) as caught:
         jax.eval_shape(lambda x, w: weighted_sums(x, w, moduli), x, weights)
     assert says in str(caught.value)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_sums_of_products_refuse_what_does_not_fit():
-    moduli = chain(16, (40, 50))
-    x, three = random_residues(0, moduli, 16, (2,)), random_residues(0, moduli, 16, (3,))
-    with pytest.raises(ValueError, match="need as many x as y"):
-        tensor_sum([x, x], [x], moduli)
-    with pytest.raises(ValueError, match="need two components"):
-        tensor_sum([x], [three], moduli)

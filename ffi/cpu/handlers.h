@@ -31,16 +31,18 @@ namespace fhejax {
   X(FhejaxGadgetProduct, "fhejax_gadget_product_v1")          \
   X(FhejaxKeySwitch, "fhejax_key_switch_v1")                  \
   X(FhejaxMultiplyCiphertexts, "fhejax_multiply_ciphertexts_v1") \
+  X(FhejaxRelinearizeRescale, "fhejax_relinearize_rescale_v1") \
   X(FhejaxHoistedRotations, "fhejax_hoisted_rotations_v1")    \
   X(FhejaxHoistedSums, "fhejax_hoisted_sums_v1")              \
   X(FhejaxAddRotation, "fhejax_add_rotation_v1")              \
   X(FhejaxWeightedSums, "fhejax_weighted_sums_v1")            \
-  X(FhejaxTensorSum, "fhejax_tensor_sum_v1")                  \
+  X(FhejaxCombination, "fhejax_combination_v1")               \
   X(FhejaxChaCha20, "fhejax_chacha20_v1")                     \
   X(FhejaxSampleUniform, "fhejax_sample_uniform_v1")          \
   X(FhejaxSampleTernary, "fhejax_sample_ternary_v1")          \
   X(FhejaxSampleGaussian, "fhejax_sample_gaussian_v1")        \
-  X(FhejaxSampleSparseTernary, "fhejax_sample_sparse_ternary_v1")
+  X(FhejaxSampleSparseTernary, "fhejax_sample_sparse_ternary_v1")      \
+  X(FhejaxSwitchingKey, "fhejax_switching_key_v1")
 
 #define FHEJAX_DECLARE(symbol, name) XLA_FFI_DECLARE_HANDLER_SYMBOL(symbol);
 FHEJAX_HANDLERS(FHEJAX_DECLARE)

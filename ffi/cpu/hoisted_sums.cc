@@ -136,10 +136,12 @@ class SumEntry {
     for (const auto& sum : job_.sums) {
       const auto terms = static_cast<int64_t>(sum.babies.size());
       uint64_t* const room = run > 1 ? TaskScratch<4>(terms * block_) : nullptr;
+      const int64_t step = std::min(run, block_);
       b.clear();
       for (int64_t t = 0; t < terms; ++t) {
         const uint64_t* const plain = Plain(sum.plains[t], limb);
-        for (int64_t i = 0; run > 1 && i < block_; ++i) room[t * block_ + i] = plain[(offset + i) / run];
+        for (int64_t i = 0; run > 1 && i < block_; i += step)
+          std::fill_n(room + t * block_ + i, step, plain[(offset + i) / run]);
         b.push_back(run > 1 ? room + t * block_ : plain + offset);
       }
       for (int64_t half = 0; half < 2; ++half) {

@@ -113,13 +113,7 @@ ffi::Error KeySwitchHandler(ffi::ThreadPool pool, Input x, ffi::RemainingArgs op
         pool, plan, memory.digits, true, memory.division, keys,
         [&](int64_t entry, int64_t limb, auto& rows) { rows.push_back(row(limb, entry)); },
         [&](const Block& at) { return row(at.limb, at.entry) + at.offset; }, kNoTerms,
-        [&](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {
-          for (int64_t half = 0; half < 2; ++half)
-            ActiveKernels().subtract_multiply(
-                u[half], lift[half], w,
-                out->typed_data() + ((2 * (first + at.entry) + half) * plan.limbs + at.limb) * plan.n + at.offset,
-                at.count, *plan.modulus[at.limb]);
-        });
+        QuotientInto(plan, plan.limbs, out->typed_data() + 2 * first * plan.limbs * plan.n));
   });
 }
 

@@ -321,6 +321,16 @@ void SwitchAndDivide(ffi::ThreadPool& pool, const Plan& plan, const Digits& digi
   }
 }
 
+// For SwitchAndDivide: writes both halves, divided, into u64[entries, 2, kept, N].
+inline auto QuotientInto(const Plan& plan, int64_t kept, uint64_t* out) {
+  return [&plan, kept, out](const Block& at, uint64_t* const* u, uint64_t* const* lift, Factor w) {
+    for (int64_t half = 0; half < 2; ++half)
+      ActiveKernels().subtract_multiply(u[half], lift[half], w,
+                                        out + ((2 * at.entry + half) * kept + at.limb) * plan.n + at.offset, at.count,
+                                        *plan.modulus[at.limb]);
+  };
+}
+
 // How many extended limbs a group takes.
 inline int64_t DigitGroup(ffi::ThreadPool& pool, const Plan& plan, int64_t entries) {
   return GroupSize(pool, plan.extended_limbs(), entries * plan.digits, plan.n);

@@ -91,8 +91,13 @@ void AddArithmetic(Calls& calls, int64_t n) {
                      {{"moduli", q}}});
   }
   const Array x = Residues({2, 2}, q, n), y = Residues({1, 2}, q, n);
-  calls.push_back(
-      {"tensor_sum", FhejaxTensorSum, {x, x, y, x, y, x}, {Array(kU64, {2, 3, limbs, n})}, {{"moduli", q}}});
+  Array numbers(kU64, {1, 2, limbs});
+  for (size_t i = 0; i < numbers.words.size(); ++i) numbers.words[i] = q[i % limbs] - 1;
+  calls.push_back({"combination",
+                   FhejaxCombination,
+                   {x, x, y, x, y, numbers},
+                   {Array(kU64, {2, 3, limbs, n})},
+                   {{"moduli", q}, {"products", 2}}});
   calls.push_back({"ntt", FhejaxNtt, {a}, {out}, {{"moduli", q}}});
   calls.push_back({"inverse_ntt", FhejaxInverseNtt, {a}, {out}, {{"moduli", q}}});
   calls.push_back({"automorphism", FhejaxAutomorphism, {a}, {out}, {{"element", 2 * n - 1}}});
@@ -201,6 +206,11 @@ void AddKeySwitches(Calls& calls, const Ring& ring) {
     calls.push_back({"gadget_product", FhejaxGadgetProduct, with_key({one}), {extended}, attributes});
     calls.push_back({"key_switch", FhejaxKeySwitch, with_key({one}), {out}, attributes});
     calls.push_back({"multiply_ciphertexts", FhejaxMultiplyCiphertexts, with_key({x, y}), {shorter}, attributes});
+    calls.push_back({"relinearize_rescale",
+                     FhejaxRelinearizeRescale,
+                     with_key({Residues({batch, 3}, q, n)}),
+                     {shorter},
+                     attributes});
     calls.push_back({"hoisted_rotations", FhejaxHoistedRotations, with_key({x}), {out}, rotation});
     calls.push_back(
         {"hoisted_rotations", FhejaxHoistedRotations, with_key(with_key({x})), {out, out}, rotations});
@@ -225,6 +235,18 @@ void AddKeySwitches(Calls& calls, const Ring& ring) {
                      with_key({Residues({1, 2}, basis, n), Residues({batch, 2}, basis, n)}),
                      {extended},
                      added});
+  }
+  std::map<std::string, Attribute> generation = attributes;
+  generation["thresholds"] = Thresholds();
+  for (const int64_t seeded : {0, 1}) {
+    generation["seeded"] = seeded;
+    const int64_t own = (limbs + ring.digit_size - 1) / ring.digit_size, rows = limbs + Size(special);
+    const Array key = seeded ? Array(kU64, {batch, own, rows, n}) : Array(kU64, {batch, own, 2, rows, n});
+    calls.push_back({"switching_key",
+                     FhejaxSwitchingKey,
+                     {Words({batch, 8}), Words({1, 8}), Residues({1}, all, n), Residues({batch}, all, n)},
+                     {key},
+                     generation});
   }
   calls.push_back({"inner_product",
                    FhejaxInnerProduct,

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fhejax import _compat
-from fhejax.keys import switching_key
+from fhejax.primitives.key_generation import switching_key
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_uniform
 from fhejax.random import split_seed
@@ -35,9 +35,10 @@ def encapsulation_keys(seed, secret, params, weight):
     moduli, special = params.moduli, params.special_moduli
     sparse = ntt(_sparse_ternary(secret_seed, weight, moduli + special, params.degree), moduli + special)
     rows = jnp.array([0, len(moduli)])
-    down = switching_key(down_seed, secret[rows], sparse[rows], (moduli[:1],), special[:1], params.error_deviation)
-    up = switching_key(up_seed, sparse, secret, params.digit_moduli(params.max_level), special, params.error_deviation)
-    return down, up
+    parts = [split_seed(each, 2) for each in (down_seed, up_seed)]
+    size, deviation = params.digit_size, params.error_deviation
+    down = switching_key(*parts[0], secret[rows], sparse[rows], moduli[:1], special[:1], 1, deviation, True)
+    return down, switching_key(*parts[1], sparse, secret, moduli, special, size, deviation, True)
 
 
 def _sparse_ternary(seed, weight, moduli, degree):

@@ -112,8 +112,10 @@ def batch_shape(name: str, *operands: tuple[Any, int]) -> tuple[int, ...]:
         raise ValueError(f"{name}: batch shapes {' and '.join(map(str, shapes))} do not broadcast") from None
 
 
-def check_residues(name: str, x: Any, moduli: tuple[int, ...], axes: str = "*batch, limbs, N") -> None:
-    """Refuses anything but `uint64[..., limbs, N]` with one limb for each of `moduli`.
+def check_residues(
+    name: str, x: Any, moduli: tuple[int, ...], axes: str = "*batch, limbs, N", or_more: bool = False
+) -> None:
+    """Refuses anything but `uint64[..., limbs, N]` with one limb for each of `moduli`, or more where that is allowed.
 
     Raises:
       TypeError: not `uint64`.
@@ -126,9 +128,10 @@ def check_residues(name: str, x: Any, moduli: tuple[int, ...], axes: str = "*bat
             "the operations of fhejax, and jax.typeof for shapes"
         )
     own = axes.count(",") + (0 if axes.startswith("*") else 1)
-    if x.ndim < own or x.shape[-2] != len(moduli):
+    if x.ndim < own or x.shape[-2] < len(moduli) or (x.shape[-2] > len(moduli) and not or_more):
         raise ValueError(
             f"{name}: got shape {x.shape} for {len(moduli)} moduli; need ({axes}) with {len(moduli)} limbs"
+            f"{' or more' if or_more else ''}"
         )
 
 

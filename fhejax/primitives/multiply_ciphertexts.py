@@ -7,7 +7,6 @@ Source: Kim, Polyakov & Zucca, "Revisiting Homomorphic Encryption Schemes for Fi
 """
 
 import math
-from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,12 +22,17 @@ Pair = UInt64[Array, "... 2 limbs N"]
 
 
 def multiply_ciphertexts(
-    x: Pair, y: Pair, key: Key, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
+    x: UInt64[Array, "... 2 _ N"],
+    y: UInt64[Array, "... 2 _ N"],
+    key: Key,
+    moduli: tuple[int, ...],
+    special: tuple[int, ...],
+    digit_size: int,
 ) -> UInt64[Array, "... 2 limbs_out N"]:
     """The relinearised and rescaled product of two ciphertexts.
 
     Args:
-      x, y: `uint64[*batch, 2, len(moduli), N]` in NTT form.
+      x, y: `uint64[*batch, 2, limbs, N]` in NTT form; limbs beyond `len(moduli)` are not read.
       key: the relinearisation key, `uint64[*batch, digits, 2, limbs(QP), N]` or a `SeededKey`.
       moduli: q_0..q_l, with l at least 1.
       special: p_0..p_(k-1).
@@ -52,23 +56,6 @@ def tensor(x: Pair, y: Pair, moduli: tuple[int, ...]) -> UInt64[Array, "... 3 li
     return jnp.stack([multiply(x0, y0, moduli), middle, multiply(x1, y1, moduli)], axis=-3)
 
 
-def tensor_sum(xs: Sequence[Pair], ys: Sequence[Pair], moduli: tuple[int, ...]) -> UInt64[Array, "... 3 limbs N"]:
-    """The sum of `tensor(x_i, y_i)`, in one pass over the operands.
-
-    Args:
-      xs, ys: as many of each, at least one, `uint64[*batch, 2, len(moduli), N]` in NTT form.
-      moduli: q_0..q_l.
-
-    Returns:
-      `uint64[*batch, 3, len(moduli), N]`.
-
-    Raises:
-      TypeError: an operand is not `uint64`.
-      ValueError: shapes do not fit.
-    """
-    return _tensor_sum(*align_batch(*((each, 3) for each in (*xs, *ys))), moduli=moduli)
-
-
 def relinearize_rescale(
     d: UInt64[Array, "... 3 limbs N"], key: Key, moduli: tuple[int, ...], special: tuple[int, ...], digit_size: int
 ) -> UInt64[Array, "... 2 limbs_out N"]:
@@ -76,6 +63,12 @@ def relinearize_rescale(
 
     Arguments and errors as for `multiply_ciphertexts`, with `d` in place of the tensor product.
     """
+    operands = align_batch((d, 3), *key_operands("relinearize_rescale", key))
+    return _relinearize_rescale(*operands, moduli=moduli, special=special, digit_size=digit_size)
+
+
+def _compose_ending(d, *key, moduli, special, digit_size):
+    (key,) = keys_of(key)
     switched = gadget_product(d[..., 2, :, :], key, moduli, special, digit_size)
     lift = jnp.asarray(np.array([math.prod(special) % q for q in moduli], np.uint64))
     limbs = len(moduli)
@@ -84,29 +77,9 @@ def relinearize_rescale(
     return mod_down(total, moduli[:-1], moduli[-1:] + special)
 
 
-def _compose_sum(*operands, moduli):
-    terms = len(operands) // 2
-    total = tensor(operands[0], operands[terms], moduli)
-    for x, y in zip(operands[1:terms], operands[terms + 1 :], strict=True):
-        total = add(total, tensor(x, y, moduli), moduli)
-    batch = batch_shape("tensor_sum", *((each, 3) for each in operands))
-    return jnp.broadcast_to(total, (*batch, *total.shape[-3:]))
-
-
-def _abstract_sum(*operands, moduli):
-    name = "tensor_sum"
-    for operand in operands:
-        check_residues(name, operand, moduli, "*batch, 2, limbs, N")
-        if operand.shape[-3] != 2 or operand.shape[-1] != operands[0].shape[-1]:
-            raise ValueError(f"{name}: an operand of shape {operand.shape}; need two components of one degree")
-    if not operands or len(operands) % 2:
-        raise ValueError(f"{name}: got {len(operands)} operands; need as many x as y, at least one")
-    batch = batch_shape(name, *((each, 3) for each in operands))
-    return _compat.like(operands, (*batch, 3, *operands[0].shape[-2:]), np.uint64, len(batch))
-
-
 def _compose(x, y, *key, moduli, special, digit_size):
     (key,) = keys_of(key)
+    x, y = (each[..., : len(moduli), :] for each in (x, y))
     return relinearize_rescale(tensor(x, y, moduli), key, moduli, special, digit_size)
 
 
@@ -114,14 +87,28 @@ def _abstract(x, y, *operands, moduli, special, digit_size):
     name = "multiply_ciphertexts"
     (key,) = keys_of(operands)
     for operand in (x, y):
-        check_residues(name, operand, moduli, "*batch, 2, limbs, N")
+        check_residues(name, operand, moduli, "*batch, 2, limbs, N", or_more=True)
         if operand.shape[-3] != 2 or operand.shape[-1] != x.shape[-1]:
             raise ValueError(f"{name}: operands of shapes {x.shape} and {y.shape}; need two components of one degree")
-    check_key(name, x, key, moduli, special, digit_size)
+    one = _compat.like([x], (len(moduli), x.shape[-1]), np.uint64, 0)
+    check_key(name, one, key, moduli, special, digit_size)
     if len(moduli) < 2:
         raise ValueError(f"{name}: one modulus is left, and a product takes one")
     batch = batch_shape(name, (x, 3), (y, 3), *key_operands(name, key))
     return _compat.like((x, y, *operands), (*batch, 2, len(moduli) - 1, x.shape[-1]), np.uint64, len(batch))
+
+
+def _abstract_ending(d, *operands, moduli, special, digit_size):
+    name = "relinearize_rescale"
+    (key,) = keys_of(operands)
+    check_residues(name, d, moduli, "*batch, 3, limbs, N")
+    if d.shape[-3] != 3:
+        raise ValueError(f"{name}: an operand of shape {d.shape}; need three components")
+    check_key(name, d, key, moduli, special, digit_size)
+    if len(moduli) < 2:
+        raise ValueError(f"{name}: one modulus is left, and a product takes one")
+    batch = batch_shape(name, (d, 3), *key_operands(name, key))
+    return _compat.like((d, *operands), (*batch, 2, len(moduli) - 1, d.shape[-1]), np.uint64, len(batch))
 
 
 _multiply_ciphertexts = define_primitive(
@@ -131,10 +118,10 @@ _multiply_ciphertexts = define_primitive(
     handler="fhejax_multiply_ciphertexts_v1",
     attributes=modulus_attributes,
 )
-_tensor_sum = define_primitive(
-    "tensor_sum",
-    abstract=_abstract_sum,
-    composition=_compose_sum,
-    handler="fhejax_tensor_sum_v1",
+_relinearize_rescale = define_primitive(
+    "relinearize_rescale",
+    abstract=_abstract_ending,
+    composition=_compose_ending,
+    handler="fhejax_relinearize_rescale_v1",
     attributes=modulus_attributes,
 )

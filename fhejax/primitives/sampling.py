@@ -283,7 +283,7 @@ def check_words(name: str, what: str, value: Any, length: int) -> None:
         raise error(f"{name}: {what} is uint32[..., {length}], got {value.dtype}{list(value.shape)}")
 
 
-def _refuse_deviation(name, moduli, degree, deviation):
+def refuse_deviation(name, moduli, degree, deviation):
     if not 0 < deviation <= 80 or 12.5 * deviation >= min(moduli, default=math.inf):
         raise ValueError(
             f"{name}: deviation = {deviation}; need 0 < deviation <= 80, and 12.5 deviation < every modulus"
@@ -295,7 +295,7 @@ def _refuse_weight(name, moduli, degree, weight):
         raise ValueError(f"{name}: weight = {weight}; need 0..{degree}, the number of coefficients")
 
 
-_REFUSALS = {"sample_gaussian": _refuse_deviation, "sample_sparse_ternary": _refuse_weight}
+_REFUSALS = {"sample_gaussian": refuse_deviation, "sample_sparse_ternary": _refuse_weight}
 
 
 def _abstract_chacha20(key, place):
