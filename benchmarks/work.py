@@ -9,10 +9,11 @@ Nothing else is counted: neither basis conversions nor products, neither samplin
 encoding. So a bound is what no program of this structure can beat, not what a perfect one would take.
 """
 
+import math
 import types
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fhejax import Parameters
 
@@ -74,6 +75,92 @@ def of_operations(params: Parameters, rotations: int) -> dict[str, Work]:
         # The errors forward; the masks are drawn in evaluation form.
         "evaluation_key": Work((limbs + len(special)) * limb + key, _times(digits, (*q, *special))),
     }
+
+
+def of_equations(jaxpr: Any) -> Work:
+    """The work of fhejax's primitives in a jaxpr, each for itself: what one leaves for the next is moved twice.
+
+    Of keys that are made for a higher level only the limbs are counted that are needed.
+
+    Args:
+      jaxpr: without loops.
+    """
+    moved, forward, inverse = 0, Counter(), Counter()
+    for equation in jaxpr.eqns:
+        nested = [getattr(value, "jaxpr", value) for value in equation.params.values()]
+        for each in (of_equations(value) for value in nested if hasattr(value, "eqns")):
+            moved, forward, inverse = moved + each.moved, forward + each.forward, inverse + each.inverse
+        name = equation.primitive.name
+        if name.startswith("fhejax_"):
+            shapes = [v.aval for v in equation.invars], [v.aval for v in equation.outvars]
+            more = _PRIMITIVES.get(name.removeprefix("fhejax_"), _none)(equation.params, *shapes)
+            moved += _moved(equation.params, *shapes)
+            forward, inverse = forward + more[0], inverse + more[1]
+    return Work(moved, forward, inverse)
+
+
+def _moved(parameters, operands, results):
+    """Bytes; every operand is read in full, except for keys."""
+    size = lambda x: math.prod(x.shape) * x.dtype.itemsize
+    whole = sum(map(size, (*operands, *results)))
+    if "digit_size" not in parameters:
+        return whole
+    limbs, extended = len(parameters["moduli"]), len(parameters["moduli"]) + len(parameters["special"])
+    for key in (x for x in operands if x.ndim > 2 and x.shape[-2] > extended):
+        digits = math.ceil(limbs / parameters["digit_size"])
+        needed = digits * math.prod(key.shape[1:-2]) * extended * key.shape[-1] * key.dtype.itemsize
+        whole -= size(key) - needed
+    return whole
+
+
+def _none(parameters, operands, results):
+    return Counter(), Counter()
+
+
+def _mod_up(parameters, count=1):
+    """The digits of so many polynomials modulo all primes; their own limbs are there in evaluation form."""
+    q, special = parameters["moduli"], parameters["special"]
+    digits = math.ceil(len(q) / parameters["digit_size"])
+    return _times(count * (digits - 1), q) + _times(count * digits, special), _times(count, q)
+
+
+def _and_mod_down(mod_up, kept, dropped, components):
+    forward, inverse = mod_up
+    return forward + _times(components, kept), inverse + _times(components, dropped)
+
+
+def _add_rotation(parameters, operands, results):
+    """One component is divided by P in coefficient form, from which its digits are raised."""
+    q, special = parameters["moduli"], parameters["special"]
+    return _times(math.ceil(len(q) / parameters["digit_size"]), (*q, *special)), _times(1, (*q, *special))
+
+
+def _hoisted_rotations(parameters, operands, results):
+    count = sum(element != 1 for element in parameters["elements"])
+    return _and_mod_down(_mod_up(parameters), parameters["moduli"], parameters["special"], 2 * count)
+
+
+def _multiply_ciphertexts(parameters, operands, results):
+    q, special = parameters["moduli"], parameters["special"]
+    return _and_mod_down(_mod_up(parameters), q[:-1], (*special, q[-1]), 2)
+
+
+def _rows(operands):
+    return math.prod(operands[0].shape[:-2])
+
+
+_PRIMITIVES = {
+    "ntt": lambda p, x, y: (_times(_rows(x), p["moduli"]), Counter()),
+    "inverse_ntt": lambda p, x, y: (Counter(), _times(_rows(x), p["moduli"])),
+    "mod_down": lambda p, x, y: _and_mod_down((Counter(), Counter()), p["keep"], p["drop"], _rows(x)),
+    "gadget_product": lambda p, x, y: _mod_up(p, math.prod(x[0].shape[:-2])),
+    "key_switch": lambda p, x, y: _and_mod_down(_mod_up(p), p["moduli"], p["special"], 2),
+    "hoisted_sums": lambda p, x, y: _mod_up(p, p["inputs"]),
+    "hoisted_rotations": _hoisted_rotations,
+    "add_rotation": _add_rotation,
+    "multiply_ciphertexts": _multiply_ciphertexts,
+    "relinearize_rescale": _multiply_ciphertexts,
+}
 
 
 def _key_switch(

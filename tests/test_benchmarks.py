@@ -110,3 +110,13 @@ def test_a_missing_compiler_is_a_line_of_the_report(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", str(tmp_path / "no_such_compiler"))
     report, printed = run("targets.py", tmp_path, "--only", "transforms")
     assert "no C++ compiler" in report["unavailable"]["transforms"] and "no C++ compiler" in printed
+
+
+def test_the_tables_of_bootstrapping(tmp_path):
+    report, printed = run("bootstrapping.py", tmp_path)
+    assert [(case["preset"], case["slots"]) for case in report["cases"]] == [("T", 1024), ("T@2", 8)]
+    for case in report["cases"]:
+        assert case["over_bound"] > 1 and case["moved"] > 1e8 and min(case["transforms"]) > 300
+        assert case["cpu"].keys() == {"real", "complex", "pair", "twice"} and min(case["cpu"].values()) > 0
+        assert all(mean > worst > 20 for mean, worst in case["bits"].values())
+        assert f"{case['preset']}:{case['slots']}" in printed

@@ -88,3 +88,13 @@ def test_client_server():
     assert "security=128 classical" in lines[0]
     equal, bits = re.search(r"compared: 114 of (\d+) verdicts .* at most, ([\d.]+) bits", lines[-1]).groups()
     assert equal == "114" and float(bits) > 8
+
+
+def test_encrypted_iteration(tmp_path):
+    finished = run("encrypted_iteration.py", "--steps", "24", picture=tmp_path / "iteration.png")
+    assert "encrypted descent: 100%" in finished.stderr
+    table, rows = finished.stdout.split("\n\n")
+    assert "NONE: a small ring" in table
+    errors = {int(row.split()[0]): float(row.split()[1].removeprefix("2^")) for row in rows.splitlines()[1:]}
+    # No error grows with the steps.
+    assert len(errors) > 8 and errors[24] < errors[1] + 5 and max(errors.values()) < -23

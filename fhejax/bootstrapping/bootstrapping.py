@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from fhejax.bootstrapping.card import Card, card, cheapest, name_of
 from fhejax.bootstrapping.fourier import (
     Map,
     after_rotation,
@@ -81,6 +82,35 @@ class Bootstrapping:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         return self
+
+    @classmethod
+    def for_program(cls, levels: int, bits: int | float | None = None, slots: int | None = None) -> "Bootstrapping":
+        """The cheapest bootstrapping that a program can do with, among the secure presets.
+
+        A preset's levels are cut to those needed, which makes it cheaper.
+
+        Args:
+          levels: from one bootstrapping to the next.
+          bits: of precision, -log2 of the mean error of values up to 1; any if None.
+          slots: as for the constructor.
+
+        Raises:
+          ValueError: no preset has so many levels and bits; the message says what there is.
+
+        Example:
+          >>> import fhejax as fhe
+          >>> boot = fhe.Bootstrapping.for_program(levels=6, bits=25)
+          >>> boot.output_level - boot.input_level, boot.params.security_bits
+          (6, 128)
+        """
+        return cls(cheapest("Bootstrapping.for_program", levels, bits, slots, cls), slots)
+
+    def card(self) -> Card:
+        """What there is to say of it: security, levels, bits, failure, memory, time. `print` shows it."""
+        return card(self)
+
+    def __str__(self) -> str:
+        return repr(self.card())
 
     @property
     def ratio(self) -> float:
@@ -264,7 +294,7 @@ class Bootstrapping:
     def __repr__(self) -> str:
         order = "" if self.slots_first else ", slots to coefficients last"
         levels = self.output_level - self.input_level
-        return f"Bootstrapping(levels={levels}{order}, {self.params!r})"
+        return f"Bootstrapping({name_of(self.preset)}, levels={levels}{order}, {self.params!r})"
 
     def trace_steps(self) -> list[int]:
         """The rotations that add up what lies outside of the subring of a sparse packing."""

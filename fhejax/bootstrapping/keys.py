@@ -35,10 +35,10 @@ def encapsulation_keys(seed, secret, params, weight):
     moduli, special = params.moduli, params.special_moduli
     sparse = ntt(_sparse_ternary(secret_seed, weight, moduli + special, params.degree), moduli + special)
     rows = jnp.array([0, len(moduli)])
-    parts = [split_seed(each, 2) for each in (down_seed, up_seed)]
     size, deviation = params.digit_size, params.error_deviation
-    down = switching_key(*parts[0], secret[rows], sparse[rows], moduli[:1], special[:1], 1, deviation, True)
-    return down, switching_key(*parts[1], sparse, secret, moduli, special, size, deviation, True)
+    (mask, error), (mask_up, error_up) = split_seed(down_seed, 2), split_seed(up_seed, 2)
+    down = switching_key(mask, error, secret[rows], sparse[rows], moduli[:1], special[:1], 1, deviation, True)
+    return down, switching_key(mask_up, error_up, sparse, secret, moduli, special, size, deviation, True)
 
 
 def _sparse_ternary(seed, weight, moduli, degree):

@@ -134,10 +134,12 @@ class Preset:
         order = 2 << self.log_degree
         base = largest_primes(1, self.base_bits, order)[0]
         # A little below a power of two, so that every prime is, which kernels tell their fast paths by.
-        high, low = 2.0**self.sine_bits * (1 - 2.0**-16), 2.0**self.scale_bits
+        below = 1 - 2.0**-16
+        high = below * 2.0**self.sine_bits
+        low = min(2.0**self.scale_bits, high)
         exit = 2.0**self.exit_bits * low
         used = {base}
-        head, rest = [2.0**bits for bits in self.first_bits], self.sine_depth - len(self.first_bits)
+        head, rest = [below * 2.0**bits for bits in self.first_bits], self.sine_depth - len(self.first_bits)
         raised = _following([high] * (self.coefficient_levels + 1), order, used)
         sine = _following([*head, *[high] * (rest + 1)], order, used)
         lower = _following([exit, *[low] * self.level], order, used)
