@@ -23,12 +23,14 @@ from fhejax.security import InsecureParametersError
 
 SECURE = [name for name, preset in PRESETS.items() if preset.security is not None]
 TINY = dataclasses.replace(PRESETS["T"], log_degree=7, key_cost=5000.0)
+# Of a sine left as it is, the messages are a small part: then it is nearly straight.
+CURVED = dataclasses.replace(TINY, scale_bits=34, arcsine_degree=1)
 
 
 @functools.cache
 def made(name="T", slots=None, slots_first=True):
     """A bootstrapping, its secret key and its keys."""
-    boot = fhe.Bootstrapping(PRESETS.get(name, TINY), slots, slots_first)
+    boot = fhe.Bootstrapping((PRESETS | {"tiny": TINY, "curved": CURVED})[name], slots, slots_first)
     secret = fhe.secret_key(seed(1), boot.params)
     return boot, secret, boot.keys(seed(2), secret)
 
@@ -79,7 +81,6 @@ def test_primes_of_the_default_fit_the_fast_kernels():
 @pytest.mark.parametrize(
     "change, says",
     [
-        ({"base_bits": 61, "special_bits": (61,) * 7}, "modulo 2^122.0 for N = 2^16"),
         ({"secret_weight": 31}, "weight 31"),
         ({"log_degree": 15, "depth": 1}, "the limit is 868"),
         ({"depth": 12}, "log2(QP) is 1783 bits"),
@@ -90,6 +91,16 @@ def test_insecure_presets_are_refused(change, says):
         dataclasses.replace(PRESETS["C"], **change).parameters()
     assert says in str(caught.value)
     assert fhe.Bootstrapping(dataclasses.replace(PRESETS["C"], **change, security=None)).params.security_bits == 0
+
+
+def test_an_exposure_beyond_the_limit_is_refused():
+    with pytest.raises(InsecureParametersError, match=r"modulo 2\^122.0 for N = 2\^16"):
+        dataclasses.replace(PRESETS["C"], base_bits=61, special_bits=(61,) * 7).parameters()
+
+
+def test_q_0_is_not_beyond_the_scale_of_the_sine():
+    with pytest.raises(ValueError, match="base_bits = 52 and sine_bits = 50; q_0 may not be beyond"):
+        dataclasses.replace(TINY, base_bits=52).parameters()
 
 
 def test_an_exposure_without_an_estimate_is_refused():
@@ -177,15 +188,24 @@ def test_what_is_used_often_is_kept_in_full():
 
 @pytest.mark.parametrize("real", [True, False])
 @pytest.mark.parametrize("slots_first", [True, False])
-@pytest.mark.parametrize("slots", [None, 8])
-def test_counts_are_those_of_the_jaxpr(slots, slots_first, real):
-    boot, secret, keys = made("tiny", slots, slots_first)
+@pytest.mark.parametrize("name, slots", [("tiny", None), ("tiny", 8), ("curved", 8)])
+def test_counts_are_those_of_the_jaxpr(name, slots, slots_first, real):
+    boot, secret, keys = made(name, slots, slots_first)
     values = np.ones(boot.params.slots) * (1 if real else 1j)
     x = fhe.drop_to_level(fhe.encrypt(seed(3), secret, values), boot.input_level)
     counted = key_switches(fhe.bootstrap, x, keys)
     stages = plan.stages(boot, real)
     assert tuple(sum(getattr(stage, kind) for stage in stages) for kind in ("hoisted", "switched")) == counted
     assert sum(stage.levels for stage in stages) == boot.params.max_level - boot.output_level + boot.input_level
+
+
+@pytest.mark.parametrize("slots_first", [True, False])
+@pytest.mark.parametrize("slots", [None, 8])
+def test_a_sine_left_as_it_is(slots, slots_first):
+    boot, secret, keys = made("curved", slots, slots_first)
+    values = np.linspace(-1, 1, boot.params.slots) * (1 + 0.5j)
+    y = fhe.bootstrap(fhe.encrypt(seed(3), secret, values), keys)
+    assert fhe.precision(values, fhe.decrypt(secret, y)) > 17
 
 
 def test_the_default_keeps_its_promises():

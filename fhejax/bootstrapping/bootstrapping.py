@@ -177,8 +177,7 @@ class Bootstrapping:
 
         With few slots there is room. With slots-to-coefficients first, the arcsine takes them apart again.
         """
-        room = 4 * self.params.slots <= self.params.degree
-        return room and not (self.slots_first and self.sine.arcsine is None)
+        return 4 * self.params.slots <= self.params.degree
 
     def coeff_to_slot(self, encoded: bool = True) -> tuple[LinearTransform, ...]:
         """The transforms after raising, from the top down; they leave slots rotated, as `slot_to_coeff` takes them."""

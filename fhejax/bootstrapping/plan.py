@@ -73,7 +73,8 @@ def stages(how: Any, real: bool = True) -> list[Stage]:
     sine = [_with(each, 2.0 if both and not beside else 1.0, 0, params) for each in _of_sine(how)]
     if both and beside and how.slots_first:  # the arcsine takes them apart, and each is added up with a rotation
         arcsine = how.sine.arcsine
-        apart = planned((pattern(arcsine),) * 2).cost[0] / planned((pattern(arcsine),)).cost[0]
+        alone, two = (planned((pattern(arcsine),) * count).cost[0] for count in (1, 2))
+        apart = two / max(alone, 1)  # a line takes no product
         sine[-1] = _with(sine[-1], apart, 2, params)
     elif both and beside:
         to_coefficients = _with(to_coefficients, 1.0, 1, params)
@@ -128,12 +129,13 @@ def _of_transforms(name: str, transforms: tuple[LinearTransform, ...]) -> Stage:
 
 def _of_sine(how: Any) -> list[Stage]:
     sine, params, level = how.sine, how.params, how.preset.sine_level
-    steps = [("cosine", sine.cosine.depth, _products(sine.cosine)), ("doublings", how.preset.doublings, None)]
-    if sine.arcsine is not None:
-        steps.append(("arcsine", sine.arcsine.depth, _products(sine.arcsine)))
+    steps = [
+        ("cosine", sine.cosine.depth, _products(sine.cosine)),
+        ("doublings", how.preset.doublings, how.preset.doublings),
+        ("arcsine", sine.arcsine.depth, _products(sine.arcsine)),
+    ]
     found = []
     for name, levels, products in steps:
-        products = levels if products is None else products
         # Products are spread over the levels.
         found.append(Stage(name, levels, 0, products, products * costs(params, level - levels // 2)[1]))
         level -= levels

@@ -39,7 +39,7 @@ class Preset:
       digit_size: primes in a digit of a key switch.
       cosine_degree: of the even polynomial that stands for the cosine.
       doublings: how often its angle is doubled.
-      arcsine_degree: of the odd polynomial that makes the sine straight; 1 leaves it out.
+      arcsine_degree: of the odd polynomial that makes the sine straight; 1 leaves it as curved as it is.
       secret_weight: the Hamming weight of the ephemeral secret.
       bound: K, the largest multiple of q_0 that the sine covers.
       security: as for `Parameters`.
@@ -129,7 +129,7 @@ class Preset:
 
         Raises:
           InsecureParametersError: log2(QP) exceeds the limit, or q_0 p_0 that of the ephemeral secret.
-          ValueError: sizes for which there are no primes.
+          ValueError: sizes for which there are no primes, or q_0 is beyond the sine's scale.
         """
         order = 2 << self.log_degree
         base = largest_primes(1, self.base_bits, order)[0]
@@ -151,6 +151,11 @@ class Preset:
         special = choose_special_moduli(self.log_degree, self.special_bits, moduli)
         if self.security is not None:
             require_sparse_security("Preset", self.log_degree, self.secret_weight, (base, special[0]))
+        if self.base_bits > self.sine_bits:
+            raise ValueError(
+                f"Preset: base_bits = {self.base_bits} and sine_bits = {self.sine_bits}; q_0 may not be beyond the "
+                "scale of the sine, which a raised ciphertext is multiplied up to"
+            )
         return Parameters.from_moduli(
             self.log_degree,
             moduli,
@@ -164,8 +169,8 @@ class Preset:
 
 
 def depth_of(degree: int) -> int:
-    """Levels that a polynomial takes; of degree 1 none, since it is left out."""
-    return math.ceil(math.log2(degree + 1)) if degree > 1 else 0
+    """Levels that a polynomial takes."""
+    return math.ceil(math.log2(degree + 1))
 
 
 def _following(scales, order, used):

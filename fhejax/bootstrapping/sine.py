@@ -38,7 +38,7 @@ class Sine:
       cosine: the polynomial in u = (x - 1/4) / width on [-1, 1].
       width: what x - 1/4 is divided by.
       constants: c_0, ..., c_(r-1) of the doublings.
-      arcsine: the odd polynomial that makes `height * message` of what the doublings give, or None: then they give it.
+      arcsine: the odd polynomial that makes `height * message` of what the doublings give.
       error: the largest difference between the message and what comes out, of a message that fills its range.
       mean_error: the root mean square of it, of messages uniform in their range and multiples of q_0 as they occur.
     """
@@ -46,7 +46,7 @@ class Sine:
     cosine: Polynomial
     width: float
     constants: tuple[float, ...]
-    arcsine: Polynomial | None
+    arcsine: Polynomial
     error: float
     mean_error: float
 
@@ -62,13 +62,12 @@ def sine(preset: Preset, ratio: float, height: float) -> Sine:
     """
     reach, r = 1 / ratio, preset.doublings
     width = preset.bound + 0.25 + reach
-    straight = preset.arcsine_degree == 1
-    # The doublings give amplitude * sin(2 pi e) / (2 pi): half the unit interval where an arcsine follows.
-    amplitude = height * ratio if straight else ratio / 2
+    # The doublings give amplitude * sin(2 pi e) / (2 pi): half the unit interval.
+    amplitude = ratio / 2
     a = (amplitude / (2 * math.pi)) ** (1 / 2**r)
     cosine = _cosine(preset, a, width, reach)
     constants = tuple(a ** (2 ** (i + 1)) for i in range(r))
-    arcsine = None if straight else _arcsine(preset.arcsine_degree, amplitude, reach, height * ratio)
+    arcsine = _arcsine(preset.arcsine_degree, amplitude, reach, height * ratio)
     errors = _errors(cosine, width, constants, arcsine, preset, reach, height * ratio)
     weights = np.array(probabilities(preset.secret_weight, preset.bound))
     mean = math.sqrt(np.sum(weights[:, None] * errors**2) / errors.shape[1])
@@ -107,6 +106,5 @@ def _errors(cosine, width, constants, arcsine, preset, reach, factor):
     y = chebyshev.chebval((x - 0.25) / width, np.asarray(cosine.coefficients, np.float64))
     for c in constants:
         y = 2 * y * y - c
-    if arcsine is not None:
-        y = chebyshev.chebval(y, np.asarray(arcsine.coefficients))
+    y = chebyshev.chebval(y, np.asarray(arcsine.coefficients))
     return np.abs(y / factor - e) / reach

@@ -225,15 +225,13 @@ def doubled(y: Any, keys: BootstrappingKeys) -> Any:
 
 
 def straightened(y: Any, keys: BootstrappingKeys) -> Any:
-    """The third step: the arcsine, if there is one."""
-    arcsine = keys.bootstrapping.sine.arcsine
-    return y if arcsine is None else evaluate(arcsine, y, keys.evaluation)
+    """The third step: the arcsine."""
+    return evaluate(keys.bootstrapping.sine.arcsine, y, keys.evaluation)
 
 
 def straightened_apart(y: Any, keys: BootstrappingKeys) -> list[Any]:
     """Of both halves side by side, each as a ciphertext of its own: the arcsine is zero in the other one."""
     arcsine = keys.bootstrapping.sine.arcsine
-    assert arcsine is not None  # else they do not go side by side
     first = np.arange(y.slots) < y.slots // 2
     coefficients = np.asarray(arcsine.coefficients)[:, None]
     masked = [Polynomial(coefficients * own, arcsine.domain, arcsine.parity) for own in (first, ~first)]
