@@ -114,6 +114,20 @@ def lower_handler(handler: str) -> Callable:
     return jax.ffi.ffi_lowering(handler)
 
 
+def with_result(context: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The lowering context of the same call with one more result, which lowers to one more value at the end."""
+    return context.replace(avals_out=[*context.avals_out, core.ShapedArray(shape, jnp.dtype(dtype))])
+
+
+@functools.cache
+def has_devices(platform: str) -> bool:
+    """Whether this process has devices of `platform`. Starts JAX's backends if nothing has."""
+    try:
+        return bool(jax.devices(platform))
+    except RuntimeError:
+        return False
+
+
 def register_batching(primitive: Primitive, rule: Callable) -> None:
     """Sets the rule by which `vmap` maps `primitive`."""
     batching.primitive_batchers[primitive] = rule
@@ -125,7 +139,7 @@ def axis_to_front(value: Any, axis: int | None, size: int) -> Any:
 
 
 def register_handler(name: str, capsule: Any, platform: str) -> None:
-    """Makes an FFI handler known to XLA."""
+    """Makes an FFI handler known to XLA: a capsule, or one for each of its stages in a dict."""
     jax.ffi.register_ffi_target(name, capsule, platform=platform)
 
 

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import types
 import warnings
@@ -57,6 +58,21 @@ def cpu_extension() -> types.ModuleType | None:
     return _load_cpu()[0]
 
 
+@functools.cache
+def cuda_extension() -> types.ModuleType | None:
+    """The CUDA kernels, registered with XLA at the first call; None when they cannot be used."""
+    return _load_cuda()[0]
+
+
+def lowers_to_cuda() -> bool:
+    """Whether programs for CUDA call kernels of ours.
+
+    Also those that are lowered for another machine do. Only where there are CUDA devices to run them here and no kernels,
+    the reference serves.
+    """
+    return cuda_extension() is not None or not _compat.has_devices("cuda")
+
+
 def show_config() -> None:
     """Prints versions, instruction sets and which lowerings are loaded, with the reason when one is not.
 
@@ -75,7 +91,23 @@ def show_config() -> None:
         offered = ", ".join(extension.instruction_sets())
         print(f"lowering native, cpu: loaded (XLA FFI {built}; instruction set {extension.instruction_set()}")
         print(f"  of {offered}; set FHEJAX_INSTRUCTION_SET before the first use to choose)")
-    print("lowering native, cuda: not loaded: this version has no CUDA kernels")
+    _show_cuda()
+
+
+def _show_cuda() -> None:
+    from fhejax.primitives import define  # primitives are made with the choice of lowering, and so come later
+
+    extension, reason = _load_cuda()
+    if extension is None:
+        print(f"lowering native, cuda: not loaded: {reason}")
+    else:
+        built = ".".join(map(str, extension.XLA_FFI_API))
+        print(f"lowering native, cuda: loaded (XLA FFI {built}; architectures {extension.ARCHITECTURES})")
+    lacking = sorted(
+        {each.handler for each in define.definitions.values() if each.handler} - set(define.cuda_handlers())
+    )
+    if lacking:
+        print(f"  without CUDA kernels, so by the reference there: {', '.join(lacking)}")
 
 
 @functools.cache
@@ -94,6 +126,20 @@ def _load_cpu() -> tuple[types.ModuleType | None, str]:
         )
     for name, capsule in extension.registrations().items():
         _compat.register_handler(name, capsule, platform="cpu")
+    return extension, ""
+
+
+@functools.cache
+def _load_cuda() -> tuple[types.ModuleType | None, str]:
+    if importlib.util.find_spec("fhejax._cuda") is None:
+        return None, 'built without CUDA; with its toolkit: CMAKE_ARGS="-DFHEJAX_CUDA=ON" pip install (from source)'
+    try:
+        extension = importlib.import_module("fhejax._cuda")
+        _check_version(tuple(extension.XLA_FFI_API), _compat.runtime_ffi_version())
+    except ImportError as error:
+        return None, str(error)
+    for name, stages in extension.registrations().items():
+        _compat.register_handler(name, stages, platform="CUDA")
     return extension, ""
 
 

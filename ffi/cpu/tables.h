@@ -2,21 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <vector>
 
-#include "common/modular.h"
+#include "common/cache.h"
+#include "common/roots.h"
 
 namespace fhejax {
-
-uint64_t MultiplySlow(uint64_t a, uint64_t b, uint64_t q);
-uint64_t Power(uint64_t base, uint64_t exponent, uint64_t q);
-uint64_t Inverse(uint64_t a, uint64_t q);  // q prime
-Factor MakeFactor(uint64_t value, uint64_t q);
-Modulus MakeModulus(uint64_t q);
 
 // Words on a boundary of 64 bytes, so that no vector of them crosses a cache line.
 template <typename T>
@@ -48,22 +40,5 @@ struct NttTable {
 
 const NttTable& NttTableFor(int64_t degree, uint64_t q);
 const Modulus& ModulusFor(uint64_t q);
-
-// A map from keys to values that are made at the first request and never freed: safe to hold by reference.
-template <typename Key, typename Value>
-class Cache {
- public:
-  template <typename Make>
-  const Value& Get(const Key& key, const Make& make) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto& entry = values_[key];
-    if (!entry) entry = std::make_unique<const Value>(make());
-    return *entry;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Key, std::unique_ptr<const Value>> values_;
-};
 
 }  // namespace fhejax

@@ -64,4 +64,5 @@ _automorphism = define_primitive(
     reference=_reference,
     handler="fhejax_automorphism_v1",
     attributes=lambda *, element: {"element": np.int64(element)},
+    cuda=True,
 )

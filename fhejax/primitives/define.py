@@ -1,10 +1,11 @@
-"""How a primitive is made: abstract evaluation, three lowerings, and batching by leading axes.
+"""How a primitive is made: abstract evaluation, its lowerings, and batching by leading axes.
 
 Every operand has `batch axes` in front of its own. Within one call all operands have equally many of them, and
 each is of the common size or 1, as in NumPy's broadcasting; `align_batch` brings arrays into that form. `vmap`
 then only adds a leading axis.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,40 @@ from fhejax import _compat, native
 Attributes = Callable[..., Mapping[str, Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """A primitive with what serves it.
+
+    Attributes:
+      primitive: what JAX binds.
+      handler: the FFI target, the same on every platform; None where the reference always serves.
+      handler_from: bytes of the result from which on the handler serves.
+      attributes: the handler's attributes from the primitive's parameters; None: the parameters themselves.
+      cuda: whether the handler exists for CUDA too.
+      workspace: the 64-bit words that the CUDA handler works in; None: none.
+      composed: whether it is a whole operation, made of smaller primitives.
+      by_jax: the lowering rule of the composition or the reference.
+    """
+
+    primitive: Any
+    handler: str | None
+    handler_from: int
+    attributes: Attributes | None
+    cuda: bool
+    workspace: Callable[..., int] | None
+    composed: bool
+    by_jax: Callable
+
+
+definitions: dict[str, Definition] = {}
+"""Every primitive, by its name in a jaxpr."""
+
+
+def cuda_handlers() -> list[str]:
+    """The names of the handlers that exist for CUDA."""
+    return sorted(each.handler for each in definitions.values() if each.handler and each.cuda)
+
+
 def define_primitive(
     name: str,
     *,
@@ -27,6 +62,8 @@ def define_primitive(
     handler: str | None = None,
     handler_from: int = 0,
     attributes: Attributes | None = None,
+    cuda: bool = False,
+    workspace: Callable[..., int] | None = None,
     multiple_results: bool = False,
 ) -> Callable:
     """Makes a primitive and returns the function that binds it, `bind(*arrays, **parameters)`.
@@ -36,9 +73,12 @@ def define_primitive(
       abstract: `(*avals, **parameters) -> aval`, refuses what does not fit, in words for the user.
       reference: the same in pure JAX: its meaning, and its lowering wherever there is no kernel.
       composition: for a whole operation, in place of `reference`: the same made of smaller primitives.
-      handler: the FFI target that returns the same bits on the CPU.
+      handler: the FFI target that returns the same bits.
       handler_from: bytes of the result from which on the handler serves; below, the reference does.
       attributes: `(**parameters) -> dict`, the handler's attributes; the parameters themselves if None.
+      cuda: whether `ffi/cuda` has the handler.
+      workspace: `(*avals, **parameters) -> int`, how many 64-bit words of its own the CUDA handler works in: a last
+        result of the call, flat, that nobody sees. None: it needs none.
       multiple_results: whether `abstract` and `reference` return a list.
     """
     primitive = _compat.make_primitive(
@@ -52,13 +92,22 @@ def define_primitive(
         with _compat.lowering_context("composed" if lowering == "composed" else "reference"):
             return meaning(*arrays, **parameters)
 
-    by_jax = _compat.lower_function(as_jax, multiple_results)
-    _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, by_jax))
+    definition = Definition(
+        primitive,
+        handler,
+        handler_from,
+        attributes,
+        cuda,
+        workspace,
+        composition is not None,
+        _compat.lower_function(as_jax, multiple_results),
+    )
+    definitions[primitive.name] = definition
+    _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, definition))
     if handler is not None:
-        by_kernel = functools.partial(
-            _lower_on_cpu, _compat.lower_handler(handler), handler_from, by_jax, attributes, composition
-        )
-        _compat.register_lowering(primitive, by_kernel, platform="cpu")
+        _compat.register_lowering(primitive, functools.partial(_lower_on_cpu, definition), platform="cpu")
+    if handler is not None and cuda:
+        _compat.register_lowering(primitive, functools.partial(_lower_on_cuda, definition), platform="cuda")
     _compat.register_batching(primitive, functools.partial(_batch, primitive))
 
     def bind(*arrays, **parameters):
@@ -67,19 +116,42 @@ def define_primitive(
     return bind
 
 
-def _lower_without_kernels(by_jax, context, *operands, lowering, **parameters):
-    return by_jax(context, *operands, lowering="reference", **parameters)
+def _lower_without_kernels(definition, context, *operands, lowering, **parameters):
+    composed = definition.composed and lowering != "reference"  # of primitives some of which may have kernels here
+    return definition.by_jax(context, *operands, lowering="composed" if composed else "reference", **parameters)
 
 
-def _lower_on_cpu(
-    by_handler, handler_from, by_jax, attributes, composition, context, *operands, lowering, **parameters
-):
-    composed = lowering == "composed" and composition is not None
-    if composed or lowering == "reference" or native.cpu_extension() is None:
-        return by_jax(context, *operands, lowering=lowering, **parameters)
-    if sum(out.size * out.dtype.itemsize for out in context.avals_out) < handler_from:
-        return by_jax(context, *operands, lowering="reference", **parameters)
-    return by_handler(context, *operands, **(attributes(**parameters) if attributes else parameters))
+def _lower_on_cpu(definition, context, *operands, lowering, **parameters):
+    kind = _kind_of_lowering(definition, context, lowering)
+    if kind != "native" or native.cpu_extension() is None:
+        return definition.by_jax(context, *operands, lowering=kind, **parameters)
+    attributes = definition.attributes(**parameters) if definition.attributes else parameters
+    return _compat.lower_handler(definition.handler)(context, *operands, **attributes)
+
+
+def _lower_on_cuda(definition, context, *operands, lowering, **parameters):
+    kind = _kind_of_lowering(definition, context, lowering)
+    if kind != "native" or not native.lowers_to_cuda():
+        return definition.by_jax(context, *operands, lowering=kind, **parameters)
+    return lower_with_workspace(definition, definition.handler, context, *operands, **parameters)
+
+
+def lower_with_workspace(definition: Definition, handler: str | None, context: Any, *operands: Any, **parameters: Any):
+    """Calls a CUDA handler of the definition, under the name `handler`, with its workspace as a further result."""
+    attributes = definition.attributes(**parameters) if definition.attributes else parameters
+    call = _compat.lower_handler(handler)
+    if definition.workspace is None:
+        return call(context, *operands, **attributes)
+    words = definition.workspace(*context.avals_in, **parameters)
+    return call(_compat.with_result(context, (words,), np.uint64), *operands, **attributes)[:-1]
+
+
+def _kind_of_lowering(definition, context, lowering):
+    """The lowering that is asked for, as far as this primitive has it."""
+    if lowering == "composed" and definition.composed:
+        return "composed"
+    small = sum(out.size * out.dtype.itemsize for out in context.avals_out) < definition.handler_from
+    return "reference" if lowering == "reference" or small else "native"
 
 
 def _batch(primitive, arguments, axes, **parameters):

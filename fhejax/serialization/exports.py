@@ -7,6 +7,7 @@ import jax.export
 
 from fhejax import native
 from fhejax.linear.transform import LinearTransform
+from fhejax.primitives.define import cuda_handlers
 from fhejax.serialization import headers, transforms
 from fhejax.simulation.simulated import Simulated
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
@@ -22,7 +23,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
     by `dataclasses.replace(exported, unordered_effects=())`.
 
     Returns:
-      What `jax.export.export` takes as `disabled_checks`: one check a kernel; an empty list where none is loaded.
+      What `jax.export.export` takes as `disabled_checks`: one check a kernel that programs of this process can call.
 
     Example:
       >>> import jax
@@ -30,8 +31,8 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
       >>> export = jax.export.export(jax.jit(fhe.negate), disabled_checks=fhe.export_checks())
     """
     extension = native.cpu_extension()
-    names = sorted(extension.registrations()) if extension else []
-    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
+    names = {*(extension.registrations() if extension else ()), *cuda_handlers()}
+    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(names)]
 
 
 def _serialize_static(kind: type, metadata: tuple[Any, ...]) -> bytes:
@@ -66,6 +67,7 @@ def _deserialize_keys(text: bytes | bytearray) -> tuple[Any, ...]:
 
 def _register_export() -> None:
     native.cpu_extension()  # a program from another process calls kernels by name, before any operation of ours runs
+    native.cuda_extension()
     for kind in (Plaintext, Ciphertext, PublicKey, SecretKey, SwitchingKey, LinearTransform, Simulated):
         write, read = functools.partial(_serialize_static, kind), functools.partial(_deserialize_static, kind)
         _register(kind, write, read)

@@ -1,0 +1,55 @@
+#include "common/roots.h"
+
+#include <algorithm>
+
+namespace fhejax {
+
+using Wide128 = unsigned __int128;
+
+uint64_t MultiplySlow(uint64_t a, uint64_t b, uint64_t q) {
+  return static_cast<uint64_t>(static_cast<Wide128>(a) * b % q);
+}
+
+uint64_t Power(uint64_t base, uint64_t exponent, uint64_t q) {
+  uint64_t result = 1;
+  for (; exponent; exponent >>= 1, base = MultiplySlow(base, base, q))
+    if (exponent & 1) result = MultiplySlow(result, base, q);
+  return result;
+}
+
+uint64_t Inverse(uint64_t a, uint64_t q) { return Power(a % q, q - 2, q); }
+
+Factor MakeFactor(uint64_t value, uint64_t q) {
+  return {value, static_cast<uint64_t>((static_cast<Wide128>(value) << 64) / q)};
+}
+
+Modulus MakeModulus(uint64_t q) {
+  const int length = 64 - __builtin_clzll(q);
+  const auto mu = static_cast<uint64_t>((static_cast<Wide128>(1) << (length + 62)) / q);
+  const auto word = static_cast<uint64_t>((static_cast<Wide128>(1) << 64) % q);
+  return {q, mu, length - 2, MakeFactor(1, q), MakeFactor(word, q), MakeFactor((uint64_t{1} << 52) % q, q)};
+}
+
+uint64_t TransformRoot(int64_t degree, uint64_t q) {
+  uint64_t base = 2;
+  while (Power(base, (q - 1) / 2, q) != q - 1) ++base;
+  uint64_t power = Power(base, (q - 1) / (2 * static_cast<uint64_t>(degree)), q), smallest = power;
+  const Modulus modulus = MakeModulus(q);
+  const uint64_t square = Multiply(power, power, modulus);
+  for (int64_t i = 0; i < degree; ++i, power = Multiply(power, square, modulus)) smallest = std::min(smallest, power);
+  return smallest;
+}
+
+std::vector<uint64_t> BitReversedPowers(uint64_t root, int64_t degree, const Modulus& q) {
+  std::vector<uint64_t> powers(degree);
+  uint64_t power = 1;
+  for (int64_t i = 0, reversed = 0; i < degree; ++i) {
+    powers[reversed] = power;
+    power = Multiply(power, root, q);
+    for (int64_t bit = degree / 2; bit && ((reversed ^= bit) & bit) == 0; bit /= 2) {
+    }  // reversed = brv(i + 1): the carry runs from the top bit down
+  }
+  return powers;
+}
+
+}  // namespace fhejax

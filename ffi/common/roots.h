@@ -1,0 +1,23 @@
+// Host arithmetic modulo a prime, and the roots of unity of the transforms: what tables are made of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/modular.h"
+
+namespace fhejax {
+
+uint64_t MultiplySlow(uint64_t a, uint64_t b, uint64_t q);
+uint64_t Power(uint64_t base, uint64_t exponent, uint64_t q);
+uint64_t Inverse(uint64_t a, uint64_t q);  // q prime
+Factor MakeFactor(uint64_t value, uint64_t q);
+Modulus MakeModulus(uint64_t q);
+
+// psi: the numerically smallest primitive 2N-th root, for which q = 1 mod 2N.
+uint64_t TransformRoot(int64_t degree, uint64_t q);
+
+// root^brv(i) for i < degree.
+std::vector<uint64_t> BitReversedPowers(uint64_t root, int64_t degree, const Modulus& q);
+
+}  // namespace fhejax

@@ -1,0 +1,16 @@
+// What tests call by ctypes.
+
+#include "cuda/handlers.h"
+#include "emulator/emulator.h"
+
+extern "C" {
+
+// A line for each handler: its symbol and its name.
+const char* FhejaxEmulatedHandlers() {
+#define FHEJAX_LINE(symbol, name) #symbol " " name "\n"
+  return FHEJAX_CUDA_HANDLERS(FHEJAX_LINE);
+#undef FHEJAX_LINE
+}
+
+void FhejaxConfigureEmulator(uint64_t seed, int check) { fhejax::emulator::Configure(seed, check != 0); }
+}
