@@ -67,8 +67,8 @@ def cuda_extension() -> types.ModuleType | None:
 def lowers_to_cuda() -> bool:
     """Whether programs for CUDA call kernels of ours.
 
-    Also those that are lowered for another machine do. Only where there are CUDA devices to run them here and no kernels,
-    the reference serves.
+    Also those that are lowered for another machine do. Only where there are CUDA devices to run them here and no
+    kernels, the reference serves.
     """
     return cuda_extension() is not None or not _compat.has_devices("cuda")
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 
 #ifdef FHEJAX_EMULATE
 #include "emulator/cuda.h"
@@ -35,7 +36,13 @@ cudaError_t LaunchKernel([[maybe_unused]] cudaStream_t stream, void (*kernel)(Pa
                          size_t shared_bytes, const Values&... values) {
   std::tuple<Parameters...> parameters(values...);
 #ifdef FHEJAX_EMULATE
-  emulator::Launch(grid, block, shared_bytes, {&parameters, sizeof parameters}, [&] { std::apply(kernel, parameters); });
+  using Launched = std::pair<void (*)(Parameters...), std::tuple<Parameters...>>;
+  const Launched launched(kernel, std::move(parameters));
+  const auto body = [](const void* data) {
+    const auto& [function, values_of_function] = *static_cast<const Launched*>(data);
+    std::apply(function, values_of_function);
+  };
+  emulator::Launch(grid, block, shared_bytes, {body, &launched, sizeof launched});
   return cudaSuccess;
 #else
   return std::apply(

@@ -105,7 +105,7 @@ def define_primitive(
     definitions[primitive.name] = definition
     _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, definition))
     if handler is not None:
-        _compat.register_lowering(primitive, functools.partial(_lower_on_cpu, definition), platform="cpu")
+        _compat.register_lowering(primitive, functools.partial(lower_on_cpu, definition), platform="cpu")
     if handler is not None and cuda:
         _compat.register_lowering(primitive, functools.partial(_lower_on_cuda, definition), platform="cuda")
     _compat.register_batching(primitive, functools.partial(_batch, primitive))
@@ -121,7 +121,7 @@ def _lower_without_kernels(definition, context, *operands, lowering, **parameter
     return definition.by_jax(context, *operands, lowering="composed" if composed else "reference", **parameters)
 
 
-def _lower_on_cpu(definition, context, *operands, lowering, **parameters):
+def lower_on_cpu(definition, context, *operands, lowering, **parameters):
     kind = _kind_of_lowering(definition, context, lowering)
     if kind != "native" or native.cpu_extension() is None:
         return definition.by_jax(context, *operands, lowering=kind, **parameters)

@@ -85,7 +85,7 @@ class Stacks {
 // One emulated device. Everything here runs while no kernel is watched.
 class Device {
  public:
-  void Launch(Extent grid, Extent block, size_t shared_bytes, Arguments arguments, const std::function<void()>& body);
+  void Launch(Extent grid, Extent block, size_t shared_bytes, Task task);
 
   // From kernels.
   void Wait(State state, Site site);
@@ -115,7 +115,7 @@ class Device {
   std::vector<Fiber*> ready_;
   Stacks stacks_;
   void* scheduler_ = nullptr;  // its stack pointer while a fiber runs
-  const std::function<void()>* body_ = nullptr;
+  Task task_{};
   uint64_t blocks_ = 0, first_block_ = 0;
   uint32_t barrier_ = 0;  // how many __syncthreads the block has passed
 };
@@ -134,7 +134,7 @@ void FiberEntry() { TheDevice().Main(); }
 
 void Device::Main() {
   SetWatching(check);
-  (*body_)();
+  task_.body(task_.data);
   SetWatching(false);
   Fiber& fiber = *current;
   fiber.state = State::kExited;
@@ -263,10 +263,9 @@ void Device::RunBlock() {
     if (fiber.stack) stacks_.Return(fiber.stack);
 }
 
-void Device::Launch(Extent grid_extent, Extent block_extent, size_t shared_bytes, Arguments arguments,
-                    const std::function<void()>& body) {
+void Device::Launch(Extent grid_extent, Extent block_extent, size_t shared_bytes, Task task) {
   if (!failure.empty()) return;
-  grid = grid_extent, block = block_extent, body_ = &body;
+  grid = grid_extent, block = block_extent, task_ = task;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
   if (!threads || threads > kThreadLimit || !blocks || grid.x > INT32_MAX || grid.y > UINT16_MAX || grid.z > UINT16_MAX ||
       shared_bytes > kSharedLimit)
@@ -279,7 +278,7 @@ void Device::Launch(Extent grid_extent, Extent block_extent, size_t shared_bytes
   std::vector<uint64_t> words((shared_bytes + 7) / 8);
   shared = words.data();
   memory.Add(shared, shared_bytes, Region::kShared, check);
-  memory.SetArguments(arguments.data, arguments.bytes);
+  memory.SetArguments(task.data, task.bytes);
   first_block_ = blocks_ + 1;
   for (const uint64_t at : order) {
     if (!failure.empty()) break;
@@ -335,8 +334,8 @@ void OnAtomic(void* address, size_t bytes, void* from) {
   if (IsWatching()) TheDevice().OnAccess(reinterpret_cast<uintptr_t>(address), bytes, Kind::kAtomic, from);
 }
 
-void Launch(Extent grid, Extent block, size_t shared_bytes, Arguments arguments, const std::function<void()>& body) {
-  TheDevice().Launch(grid, block, shared_bytes, arguments, body);
+void Launch(Extent grid, Extent block, size_t shared_bytes, Task task) {
+  TheDevice().Launch(grid, block, shared_bytes, task);
 }
 
 void* AllocateTable(size_t bytes) {

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 
@@ -43,13 +42,14 @@ int Lane();
 // Tells the checks of an atomic access; plain ones are announced by the compiler (hooks.cc).
 void OnAtomic(void* address, size_t bytes, void* from);
 
-struct Arguments {
+// What a launch calls in every thread: body(data), with data of so many bytes that kernels may read.
+struct Task {
+  void (*body)(const void* data);
   const void* data;
   size_t bytes;
 };
 
-// Runs `body` in every thread. Kernels may read their arguments wherever they lie.
-void Launch(Extent grid, Extent block, size_t shared_bytes, Arguments arguments, const std::function<void()>& body);
+void Launch(Extent grid, Extent block, size_t shared_bytes, Task task);
 
 // Device memory that kernels read only, for the life of the process: tables.
 void* AllocateTable(size_t bytes);

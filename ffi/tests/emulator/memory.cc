@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kFindings = 8;
 
+constexpr char kRace[] = "race", kOutside[] = "out of bounds";
+
 struct Segment {
   uintptr_t begin, end;
 };
@@ -110,7 +112,7 @@ void Memory::Check(uintptr_t address, size_t bytes, Kind kind, void* from, const
   Access now{observer.block, observer.barrier, observer.clock[observer.thread % kWarp] - 1, observer.thread, 0, kind, from};
   Range* const range = Find(address, bytes);
   if (!range) {
-    if (kind != Kind::kRead || !IsConstant(address, bytes)) Report("out of bounds", Region::kShared, now, now);
+    if (kind != Kind::kRead || !IsConstant(address, bytes)) Report(kOutside, Region::kShared, now, now);
     return;
   }
   if (kind != Kind::kRead && range->kind <= Region::kTable) return Report("write to read-only memory", range->kind, now, now);
@@ -128,14 +130,14 @@ void Memory::CheckGranule(Granule& granule, const Range& range, const Access& no
   const bool written = range.kind == Region::kShared ? write.block == now.block : write.block != 0;
   if (!written && now.kind != Kind::kWrite) Report("uninitialised read", range.kind, now, now);
   const bool atomics = write.kind == Kind::kAtomic && now.kind == Kind::kAtomic;
-  if (write.bytes & now.bytes && !atomics && !IsOrdered(write, observer, range.kind)) Report("race", range.kind, write, now);
+  if (write.bytes & now.bytes && !atomics && !IsOrdered(write, observer, range.kind)) Report(kRace, range.kind, write, now);
   if (now.kind == Kind::kRead) {
     if (granule.reads[0].block != now.block || granule.reads[0].thread != now.thread) granule.reads[1] = granule.reads[0];
     granule.reads[0] = now;
     return;
   }
   for (const Access& read : granule.reads)
-    if (read.bytes & now.bytes && !IsOrdered(read, observer, range.kind)) Report("race", range.kind, read, now);
+    if (read.bytes & now.bytes && !IsOrdered(read, observer, range.kind)) Report(kRace, range.kind, read, now);
   granule.write = now;
 }
 
@@ -147,11 +149,12 @@ void Memory::Report(const char* what, Region region, const Access& first, const 
 std::string Memory::Describe() const {
   std::string text;
   for (const Finding& finding : findings_) {
-    const bool placed = std::strcmp(finding.what, "out of bounds") != 0;
-    text += std::string(finding.what) + (placed ? std::string(" in ") + NameOf(finding.region) : "") + ": " +
-            DescribeAccess(finding.second);
-    if (finding.first.from != finding.second.from || finding.first.thread != finding.second.thread)
-      text += ", " + DescribeAccess(finding.first) + (finding.first.block == finding.second.block ? "" : " of another block");
+    text += finding.what;
+    if (finding.what != kOutside) text += std::string(" in ") + NameOf(finding.region);
+    text += ": " + DescribeAccess(finding.second);
+    if (finding.what == kRace)
+      text += ", " + DescribeAccess(finding.first) +
+              (finding.first.block == finding.second.block ? "" : " of another block");
     text += "\n";
   }
   return text;
