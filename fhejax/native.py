@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import textwrap
 import types
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ import jax
 from fhejax import _compat
 
 LOWERINGS = ("native", "composed", "reference")
+
+handlers: dict[str, bool] = {}
+"""Every handler that a primitive calls, and whether it exists for CUDA too; the CPU has all."""
 
 
 @contextlib.contextmanager
@@ -64,6 +68,11 @@ def cuda_extension() -> types.ModuleType | None:
     return _load_cuda()[0]
 
 
+def cuda_handlers() -> list[str]:
+    """The names of the handlers that exist for CUDA, whether or not they are loaded."""
+    return sorted(name for name, cuda in handlers.items() if cuda)
+
+
 def lowers_to_cuda() -> bool:
     """Whether programs for CUDA call kernels of ours.
 
@@ -91,23 +100,16 @@ def show_config() -> None:
         offered = ", ".join(extension.instruction_sets())
         print(f"lowering native, cpu: loaded (XLA FFI {built}; instruction set {extension.instruction_set()}")
         print(f"  of {offered}; set FHEJAX_INSTRUCTION_SET before the first use to choose)")
-    _show_cuda()
-
-
-def _show_cuda() -> None:
-    from fhejax.primitives import define  # primitives are made with the choice of lowering, and so come later
-
     extension, reason = _load_cuda()
     if extension is None:
         print(f"lowering native, cuda: not loaded: {reason}")
     else:
         built = ".".join(map(str, extension.XLA_FFI_API))
         print(f"lowering native, cuda: loaded (XLA FFI {built}; architectures {extension.ARCHITECTURES})")
-    lacking = sorted(
-        {each.handler for each in define.definitions.values() if each.handler} - set(define.cuda_handlers())
-    )
+    lacking = sorted(set(handlers) - set(cuda_handlers()))
     if lacking:
-        print(f"  without CUDA kernels, so by the reference there: {', '.join(lacking)}")
+        print("  without CUDA kernels, and so by the reference or composed there:")
+        print(textwrap.fill(", ".join(lacking), 100, initial_indent="    ", subsequent_indent="    "))
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import functools
 
+import cuda_compilation
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -191,6 +192,30 @@ def test_automorphism(n, check):
         assert_equals_reference(lambda x, e=element: automorphism(x, e), x, check=check, seed=element)
 
 
+@pytest.mark.skipif(cuda_compilation.find_nvcc() is None, reason="needs nvcc")
+def test_kernels_compile_without_warnings_or_spills(capsys):
+    nvcc = cuda_compilation.find_nvcc()
+    sources = sorted(cuda_compilation.SOURCES.glob("*.cu"))
+    assert sources and cuda_compilation.check(nvcc, sources) == []
+    kernels = capsys.readouterr().out
+    assert "NttColumns<true>" in kernels and " 100 " in kernels
+
+
+@pytest.mark.skipif(cuda_compilation.find_nvcc() is None, reason="needs nvcc")
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("int unused = 0; x[0] = 1;", "never referenced"),
+        ("volatile int y[8]; y[x[0] & 7] = 1; x[1] = y[x[2] & 7];", "keeps registers in memory"),
+    ],
+)
+def test_the_compilers_complaints_are_found(tmp_path, body, says, capsys):
+    source = tmp_path / "wrong.cu"
+    source.write_text(f"__global__ void Wrong(int* x) {{ {body} }}")
+    wrong = cuda_compilation.check(cuda_compilation.find_nvcc(), [source])
+    assert len(wrong) == 3 and all(says in each for each in wrong)
+
+
 # --- lowering ---------------------------------------------------------------------------------------------------------
 
 MODULI = chain(16, (30, 55))
@@ -220,8 +245,8 @@ def lowered(function, batch, *platforms):
 
 
 def test_what_is_declared_is_compiled():
-    assert compiled_handlers() == define.cuda_handlers()
-    assert set(CALLS) <= set(define.cuda_handlers())
+    assert compiled_handlers() == native.cuda_handlers()
+    assert set(CALLS) <= set(native.cuda_handlers())
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -267,6 +292,7 @@ def test_workspace_is_a_result_that_nobody_sees(x64):
         workspace=lambda x, *, factor: factor * x.size,
     )
     define.definitions.pop(f"fhejax_test_workspace_{x64}")
+    native.handlers.pop("fhejax_test_workspace_v1", None)
     operand = jax.ShapeDtypeStruct((2, 5), jnp.float32)
     with jax.enable_x64(x64):
         trace = jax.jit(functools.partial(bind, factor=3)).trace(operand)

@@ -10,7 +10,6 @@ import pytest
 
 import fhejax as fhe
 from fhejax import native
-from fhejax.primitives import define
 
 PARAMS = fhe.Parameters.for_depth(2, log_degree=6, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
@@ -140,7 +139,7 @@ def test_checks_are_the_kernels_names(monkeypatch):
         with pytest.raises(ValueError, match="custom call"):
             exported(program, KEYS, X, checks=[])
     monkeypatch.setattr(native, "cpu_extension", lambda: None)
-    assert len(fhe.export_checks()) == len(define.cuda_handlers())
+    assert len(fhe.export_checks()) == len(native.cuda_handlers())
 
 
 def test_the_reference_needs_no_checks():

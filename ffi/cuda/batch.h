@@ -38,7 +38,9 @@ struct Batch {
 
   __device__ __forceinline__ uint32_t Entry(int operand, uint32_t entry) const {
     uint32_t found = 0;
-    for (int axis = 0; axis < axes; ++axis) {
+#pragma unroll  // with constant indices a kernel's parameters stay where they are
+    for (int axis = 0; axis < kBatchAxes; ++axis) {
+      if (axis >= axes) break;
       found += entry % sizes[axis] * strides[axis][operand];
       entry /= sizes[axis];
     }

@@ -48,11 +48,6 @@ definitions: dict[str, Definition] = {}
 """Every primitive, by its name in a jaxpr."""
 
 
-def cuda_handlers() -> list[str]:
-    """The names of the handlers that exist for CUDA."""
-    return sorted(each.handler for each in definitions.values() if each.handler and each.cuda)
-
-
 def define_primitive(
     name: str,
     *,
@@ -103,6 +98,8 @@ def define_primitive(
         _compat.lower_function(as_jax, multiple_results),
     )
     definitions[primitive.name] = definition
+    if handler is not None:
+        native.handlers[handler] = cuda
     _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, definition))
     if handler is not None:
         _compat.register_lowering(primitive, functools.partial(lower_on_cpu, definition), platform="cpu")
@@ -133,10 +130,11 @@ def _lower_on_cuda(definition, context, *operands, lowering, **parameters):
     kind = _kind_of_lowering(definition, context, lowering)
     if kind != "native" or not native.lowers_to_cuda():
         return definition.by_jax(context, *operands, lowering=kind, **parameters)
+    assert definition.handler is not None
     return lower_with_workspace(definition, definition.handler, context, *operands, **parameters)
 
 
-def lower_with_workspace(definition: Definition, handler: str | None, context: Any, *operands: Any, **parameters: Any):
+def lower_with_workspace(definition: Definition, handler: str, context: Any, *operands: Any, **parameters: Any):
     """Calls a CUDA handler of the definition, under the name `handler`, with its workspace as a further result."""
     attributes = definition.attributes(**parameters) if definition.attributes else parameters
     call = _compat.lower_handler(handler)

@@ -7,7 +7,6 @@ import jax.export
 
 from fhejax import native
 from fhejax.linear.transform import LinearTransform
-from fhejax.primitives.define import cuda_handlers
 from fhejax.serialization import headers, transforms
 from fhejax.simulation.simulated import Simulated
 from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
@@ -31,7 +30,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
       >>> export = jax.export.export(jax.jit(fhe.negate), disabled_checks=fhe.export_checks())
     """
     extension = native.cpu_extension()
-    names = {*(extension.registrations() if extension else ()), *cuda_handlers()}
+    names = {*(extension.registrations() if extension else ()), *native.cuda_handlers()}
     return [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(names)]
 
 
