@@ -63,12 +63,13 @@ def emulated(*, check: bool = False, seed: int = 0):
         yield
 
 
-def planted(kernel: str, x: np.ndarray, blocks: int = 1) -> np.ndarray:
-    """The result of a kernel of ffi/tests/emulator/planted.cu for x: uint64[n]."""
+def planted(kernel: str, x: np.ndarray, blocks: int = 1, workspace: int | None = None) -> np.ndarray:
+    """The result of a kernel of ffi/tests/emulator/planted.cu for x: uint64[n], with so many words to work in."""
     library()
     with jax.enable_x64(True):
         like = jax.ShapeDtypeStruct(x.shape, jnp.uint64)
-        call = jax.ffi.ffi_call(PLANTED["TestPlanted"], (like, like))
+        words = jax.ShapeDtypeStruct((x.size if workspace is None else workspace,), jnp.uint64)
+        call = jax.ffi.ffi_call(PLANTED["TestPlanted"], (like, words))
         return np.asarray(call(jnp.asarray(x), kernel=kernel, blocks=np.int64(blocks))[0])
 
 

@@ -81,6 +81,11 @@ def test_limits_of_launches(threads, blocks):
         planted("Reversed", np.zeros(threads, np.uint64), blocks)
 
 
+def test_a_small_workspace_is_refused():
+    with emulated(), pytest.raises(jax.errors.JaxRuntimeError, match="the workspace is too small"):
+        planted("ReversedThroughWorkspace", X, workspace=N - 1)
+
+
 def test_the_order_is_random():
     """A race that changes results does so under some order, without any check."""
     results = set()

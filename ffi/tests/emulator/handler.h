@@ -6,13 +6,25 @@
 
 namespace fhejax::emulator {
 
-template <ffi::DataType dtype>
-void Add(Scope& scope, const ffi::Buffer<dtype>& operand) {
+template <ffi::DataType dtype, size_t rank>
+void Add(Scope& scope, ffi::Buffer<dtype, rank>& operand) {
   scope.AddOperand(operand.untyped_data(), operand.size_bytes());
 }
-template <ffi::DataType dtype>
-void Add(Scope& scope, ffi::Result<ffi::Buffer<dtype>>& result) {
+template <ffi::DataType dtype, size_t rank>
+void Add(Scope& scope, ffi::Result<ffi::Buffer<dtype, rank>>& result) {
   scope.AddResult(result->untyped_data(), result->size_bytes());
+}
+inline void Add(Scope& scope, ffi::RemainingArgs& operands) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ffi::AnyBuffer operand = operands.get<ffi::AnyBuffer>(i).value();
+    scope.AddOperand(operand.untyped_data(), operand.size_bytes());
+  }
+}
+inline void Add(Scope& scope, ffi::RemainingRets& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ffi::AnyBuffer result = *results.get<ffi::AnyBuffer>(i).value();
+    scope.AddResult(result.untyped_data(), result.size_bytes());
+  }
 }
 template <typename Attribute>
 void Add(Scope&, const Attribute&) {}

@@ -130,8 +130,11 @@ constexpr Named kKernels[] = {
     FHEJAX_NAMED(UnwrittenWorkspace), FHEJAX_NAMED(ExitBeforeBarrier),       FHEJAX_NAMED(TwoBarriers),
     FHEJAX_NAMED(LaneMissing)};
 
-// x: u64[n] to u64[n], by `blocks` blocks that all do the same.
-ffi::Error Planted(Call& call, Input x, Output out, Output workspace, std::string_view kernel, int64_t blocks) {
+// One operand u64[n]; a result of the same shape and a workspace; by `blocks` blocks that all do the same.
+ffi::Error Planted(Call& call, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
+                   int64_t blocks) {
+  const Input x = operands.get<Input>(0).value();
+  Output out = results.get<Input>(0).value(), workspace = results.get<Input>(1).value();
   const auto n = static_cast<uint32_t>(x.element_count());
   for (const Named& each : kKernels)
     if (kernel == each.name)
@@ -143,10 +146,6 @@ ffi::Error Planted(Call& call, Input x, Output out, Output workspace, std::strin
 }  // namespace
 
 FHEJAX_CUDA_HANDLER(TestPlanted, Planted,
-                    .Arg<Input>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Attr<std::string_view>("kernel")
-                        .Attr<int64_t>("blocks"));
+                    .RemainingArgs().RemainingRets().Attr<std::string_view>("kernel").Attr<int64_t>("blocks"));
 
 }  // namespace fhejax
