@@ -99,6 +99,23 @@ def of_equations(jaxpr: Any) -> Work:
     return Work(moved, forward, inverse)
 
 
+def terms_of_equations(jaxpr: Any) -> float:
+    """Products of the primitives in a jaxpr beside their butterflies, in units of N: terms of basis conversions and of
+    inner products, products of values. About: lifts, reductions and sums are left out.
+
+    Args:
+      jaxpr: without loops.
+    """
+    terms = 0.0
+    for equation in jaxpr.eqns:
+        nested = [getattr(value, "jaxpr", value) for value in equation.params.values()]
+        terms += sum(terms_of_equations(value) for value in nested if hasattr(value, "eqns"))
+        count = _TERMS.get(equation.primitive.name.removeprefix("fhejax_"))
+        if count is not None:
+            terms += count(equation.params, [v.aval for v in equation.invars], [v.aval for v in equation.outvars])
+    return terms
+
+
 def _moved(parameters, operands, results):
     """Bytes; every operand is read in full, except for keys."""
     size = lambda x: math.prod(x.shape) * x.dtype.itemsize
@@ -152,6 +169,7 @@ def _rows(operands):
 _PRIMITIVES = {
     "ntt": lambda p, x, y: (_times(_rows(x), p["moduli"]), Counter()),
     "inverse_ntt": lambda p, x, y: (Counter(), _times(_rows(x), p["moduli"])),
+    "mod_raise": lambda p, x, y: (_times(_rows(x), p["more"]), _times(_rows(x), p["source"])),
     "mod_down": lambda p, x, y: _and_mod_down((Counter(), Counter()), p["keep"], p["drop"], _rows(x)),
     "gadget_product": lambda p, x, y: _mod_up(p, math.prod(x[0].shape[:-2])),
     "key_switch": lambda p, x, y: _and_mod_down(_mod_up(p), p["moduli"], p["special"], 2),
@@ -160,6 +178,61 @@ _PRIMITIVES = {
     "add_rotation": _add_rotation,
     "multiply_ciphertexts": _multiply_ciphertexts,
     "relinearize_rescale": _multiply_ciphertexts,
+}
+
+
+def _raise_terms(p):
+    """To convert each digit to the primes that are not its own."""
+    limbs, extended = len(p["moduli"]), len(p["moduli"]) + len(p["special"])
+    sizes = [min(p["digit_size"], limbs - start) for start in range(0, limbs, p["digit_size"])]
+    return sum(size * (1 + extended - size) for size in sizes)
+
+
+def _inner_terms(p, count=1):
+    """Both halves of so many inner products with a key."""
+    return 2 * count * math.ceil(len(p["moduli"]) / p["digit_size"]) * (len(p["moduli"]) + len(p["special"]))
+
+
+def _down_terms(kept, dropped, components=2):
+    return components * (len(dropped) * (1 + len(kept)) + len(kept))
+
+
+def _values(p, operands, results):
+    return sum(math.prod(result.shape[:-1]) for result in results)
+
+
+def _multiply_terms(p, operands, results):
+    q, special = p["moduli"], p["special"]
+    return _raise_terms(p) + _inner_terms(p) + _down_terms(q[:-1], (*special, q[-1])) + 4 * len(q)
+
+
+def _hoisted_rotation_terms(p, operands, results):
+    count = sum(element != 1 for element in p["elements"])
+    return _raise_terms(p) + _inner_terms(p, count) + count * _down_terms(p["moduli"], p["special"])
+
+
+def _hoisted_sum_terms(p, operands, results):
+    switched = sum(element != 1 for element in p["elements"])
+    plain = 2 * len(p["terms"]) * (len(p["moduli"]) + len(p["special"]))
+    return p["inputs"] * _raise_terms(p) + _inner_terms(p, switched) + plain
+
+
+_TERMS = {
+    "multiply": _values,
+    "multiply_add": _values,
+    "multiply_scalar": _values,
+    "convert_basis": lambda p, x, y: _rows(x) * len(p["source"]) * (1 + len(p["target"])),
+    "mod_raise": lambda p, x, y: _rows(x) * len(p["source"]) * (1 + len(p["more"])),
+    "mod_down": lambda p, x, y: _down_terms(p["keep"], p["drop"], _rows(x)),
+    "gadget_product": lambda p, x, y: _raise_terms(p) + _inner_terms(p),
+    "key_switch": lambda p, x, y: _raise_terms(p) + _inner_terms(p) + _down_terms(p["moduli"], p["special"]),
+    "hoisted_rotations": _hoisted_rotation_terms,
+    "hoisted_sums": _hoisted_sum_terms,
+    "add_rotation": lambda p, x, y: _down_terms(p["moduli"], p["special"], 1) + _raise_terms(p) + _inner_terms(p),
+    "multiply_ciphertexts": _multiply_terms,
+    "relinearize_rescale": _multiply_terms,
+    "combination": lambda p, x, y: 4 * p["products"] * len(p["moduli"]) + _values(p, x, y),
+    "weighted_sums": lambda p, x, y: x[0].shape[-4] * _values(p, x, y),
 }
 
 

@@ -11,17 +11,19 @@ namespace {
 
 constexpr int64_t kLeastTable = 8;  // a thread of a transform reads the factors of eight words, also of shorter rows
 
-// Whether doubles serve where they are exact: where the device computes at least half as many of them as of floats.
-// FHEJAX_CUDA_ARITHMETIC decides otherwise.
+// Whether doubles serve where they are exact: where a multiprocessor computes 64 of them a clock, half as many as floats
+// and from compute capability 9.0 on. With 32 (8.0) a butterfly in integers takes fewer clocks; docs/cuda.md has the
+// counts. FHEJAX_CUDA_ARITHMETIC decides otherwise.
 bool PrefersDoubles(Call& call) {
   if (const char* const wanted = std::getenv("FHEJAX_CUDA_ARITHMETIC")) {
     if (!std::strcmp(wanted, "double")) return true;
     if (!std::strcmp(wanted, "integer")) return false;
     call.RefuseArguments(std::string("FHEJAX_CUDA_ARITHMETIC is neither integer nor double: ") + wanted);
   }
-  int ratio = 0;
+  int ratio = 0, major = 0;
   return cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, call.device()) == cudaSuccess &&
-         ratio <= 2;
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, call.device()) == cudaSuccess && ratio <= 2 &&
+         major >= 9;
 }
 
 // The factors as the arithmetic of `kind` stores them: with companions, or centred in doubles.

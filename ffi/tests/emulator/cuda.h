@@ -117,15 +117,15 @@ using cudaError_t = int;
 using cudaStream_t = void*;
 constexpr cudaError_t cudaSuccess = 0;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice };
-enum cudaDeviceAttr { cudaDevAttrSingleToDoublePrecisionPerfRatio };
+enum cudaDeviceAttr { cudaDevAttrSingleToDoublePrecisionPerfRatio, cudaDevAttrComputeCapabilityMajor };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 constexpr unsigned cudaStreamNonBlocking = 1;
 
 inline const char* cudaGetErrorString(cudaError_t) { return "no error"; }
 inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 2;
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {  // an H200's
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 2;
   return cudaSuccess;
 }
 inline cudaError_t cudaMalloc(void** p, size_t bytes) {
