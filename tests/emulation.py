@@ -1,4 +1,5 @@
-"""The CUDA handlers on the emulator (ffi/tests/emulator): built once for these sources, called on the CPU."""
+"""The CUDA handlers on the emulator (ffi/tests/emulator): built once for these sources, called on the CPU. Where JAX
+computes on a GPU, the same tests call the real ones there."""
 
 import contextlib
 import ctypes
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fhejax import _compat
+from fhejax import _compat, native
 from fhejax.primitives import define
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -29,8 +30,16 @@ def emulated_name(handler: str) -> str:
 
 
 @functools.cache
+def on_gpu() -> bool:
+    """Whether JAX computes on a CUDA device, and fhejax has kernels for it."""
+    return jax.default_backend() == "gpu" and native.cuda_extension() is not None
+
+
+@functools.cache
 def library() -> ctypes.CDLL:
     """The emulated handlers, registered for the CPU. Skips the test where they cannot be built."""
+    if on_gpu():
+        pytest.skip("JAX computes on a GPU here, where the emulator has no place; JAX_PLATFORMS=cpu runs this test")
     if platform.machine() != "x86_64" or sys.platform != "linux":
         pytest.skip("the emulator switches fibers by code for x86-64 Linux")
     missing = [tool for tool in ("cmake", "c++", "make") if _tool(tool) is None]
@@ -47,17 +56,23 @@ def library() -> ctypes.CDLL:
 
 def compiled_handlers() -> list[str]:
     """The names of the handlers that `ffi/cuda` has, as XLA knows them on a CUDA device."""
+    if on_gpu():
+        return sorted(native.cuda_extension().registrations())
     return sorted(name.replace("fhejax_emulated_", "fhejax_", 1) for name in _handlers(library()).values())
 
 
 @contextlib.contextmanager
 def emulated(*, check: bool = False, seed: int = 0):
-    """Primitives with a CUDA handler are lowered to it, emulated; others as ever.
+    """Primitives with a CUDA handler are lowered to it, emulated; others as ever. On a GPU nothing is emulated.
 
     Args:
       check: whether accesses of memory are checked; whatever is wrong is an error of the call.
       seed: of the random order of threads and blocks.
     """
+    if on_gpu():
+        with native.lowering("native"):
+            yield
+        return
     library().FhejaxConfigureEmulator(ctypes.c_uint64(seed), check)
     with _compat.lowering_context("emulated"):
         yield
