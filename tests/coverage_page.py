@@ -1,6 +1,6 @@
 """Writes the table of docs/cuda.md that says what computes each primitive where, from what is registered.
 
-    python tests/coverage_page.py
+python tests/coverage_page.py
 """
 
 import pathlib

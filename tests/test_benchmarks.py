@@ -7,9 +7,11 @@ import pathlib
 import subprocess
 import sys
 
+import jax
 import pytest
 
 import fhejax as fhe
+from fhejax import _compat
 
 BENCHMARKS = pathlib.Path(__file__).parent.parent / "benchmarks"
 OPERATIONS = {
@@ -93,6 +95,47 @@ def test_the_products(tmp_path):
     assert columns["milliseconds"].keys() >= {"columns", "by operations", "copy"} and "multiply-adds/s" in printed
     assert (matrix["depth"], matrix["relinearizations"]) == (2, 2) and matrix["keys"] < matrix["paper_keys"]
     assert all(time > 0 for entry in (columns, matrix) for time in entry["milliseconds"].values())
+
+
+def test_on_a_gpu(tmp_path):
+    """Also without one: then on the CPU, with nothing to set the times beside."""
+    report, printed = run("gpu.py", tmp_path, "--arithmetic", "default")
+    assert "unavailable" in report["rates"] or report["rates"]["copy_bytes_per_second"] > 0
+    rows = report["arithmetics"]["default"]
+    for what in ("NTT", "key switch", "multiply", "rotate", "matrix", "bootstrap"):
+        (row, *_) = [row for row in rows if row["name"].startswith(what)]
+        assert row["median_ms"] > 0 and row["name"] in printed
+
+
+def test_instructions_are_told_apart(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    kind = importlib.import_module("instructions")._kind
+    named = {"DFMA": "fp64", "IMAD.WIDE.U32": "imad", "IMAD.X": "other", "IMAD.MOV.U32": "other", "LDG.E.64": "memory"}
+    assert {name: kind(name) for name in named} == named
+
+
+def test_instructions_of_an_architecture(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    instructions = importlib.import_module("instructions")
+    try:
+        counts = instructions.of_architecture("90")
+    except importlib.import_module("machine").Unavailable as reason:
+        pytest.skip(f"counts no instructions: {reason}")
+    integer, double = (counts[f"forward butterfly, {arithmetic}"] for arithmetic in ("integer", "double"))
+    assert integer["fp64"] == 0 and integer["imad"] >= 9  # two low products of 3, one high of 4
+    assert 10 <= double["fp64"] < 11 and double["imad"] < 1
+
+
+def test_products_are_counted(monkeypatch):
+    """A rotation's: conversions to the other primes, the inner product, the division."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    work, operations = importlib.import_module("work"), importlib.import_module("operations")
+    params = operations.ring(6, 6, 40, digits=3)
+    given = operations.operands(params, (1,))
+    jaxpr = _compat.x64(jax.make_jaxpr(operations.calls(params)["rotate"].function))(given["x"], given["keys"]).jaxpr
+    limbs, special, size = 6, 2, 2
+    raised = 3 * size * (1 + limbs + special - size)
+    assert work.terms_of_equations(jaxpr) == raised + 2 * 3 * 8 + 2 * (special * (1 + limbs) + limbs)
 
 
 def test_the_transforms_counted_are_those_of_the_text(monkeypatch):

@@ -66,7 +66,7 @@ def test_only_files_move_values_between_devices():
     assert moving == {"serialization/container.py", "serialization/source.py"}
 
 
-# --- keys in the host's memory -----------------------------------------------------------------------------------------
+# --- keys in the host's memory ----------------------------------------------------------------------------------------
 
 HOST = jax.sharding.SingleDeviceSharding(HERE, memory_kind="pinned_host")
 
