@@ -30,6 +30,8 @@ struct Integer {
   // Any x: in [0, 2q).
   FHEJAX_DEVICE Word Multiply(Word x, Factor w, const Modulus& q) { return MultiplyLazy(x, w, q.value); }
   FHEJAX_DEVICE Word Add(Word a, Word b) { return a + b; }
+  // a < q, b in [0, 4q): a factor for the product with a constant, in [0, 5q).
+  FHEJAX_DEVICE Word Subtract(Word a, Word b, const Modulus& q) { return a - b + 4 * q.value; }
 
   // (u, v) -> (u + w v, u - w v), [0, 4q) -> [0, 4q).
   FHEJAX_DEVICE void Forward(Word& u, Word& v, Factor w, const Modulus& q) {
@@ -91,6 +93,8 @@ struct Double {
     return __dadd_rn(__fma_rn(-RoundProduct(x, w.quotient), q.value, h), l);
   }
   FHEJAX_DEVICE Word Add(Word a, Word b) { return __dadd_rn(a, b); }
+  // |a| <= q, |b| < 2^52: |a - b| <= 3q/2, modulo q.
+  FHEJAX_DEVICE Word Subtract(Word a, Word b, const Modulus& q) { return __dsub_rn(a, Settle(b, q)); }
 
   FHEJAX_DEVICE void Forward(Word& u, Word& v, Factor w, const Modulus& q) {
     const Word s = u, t = Multiply(v, w, q);

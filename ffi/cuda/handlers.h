@@ -14,7 +14,10 @@ namespace fhejax {
   X(FhejaxMultiplyScalar, "fhejax_multiply_scalar_v1") \
   X(FhejaxNtt, "fhejax_ntt_v1")                        \
   X(FhejaxInverseNtt, "fhejax_inverse_ntt_v1")         \
-  X(FhejaxAutomorphism, "fhejax_automorphism_v1")
+  X(FhejaxAutomorphism, "fhejax_automorphism_v1")      \
+  X(FhejaxConvertBasis, "fhejax_convert_basis_v1")     \
+  X(FhejaxModRaise, "fhejax_mod_raise_v1")             \
+  X(FhejaxModDown, "fhejax_mod_down_v1")
 
 #define FHEJAX_DECLARE(symbol, name)      \
   XLA_FFI_DECLARE_HANDLER_SYMBOL(symbol); \

@@ -173,6 +173,7 @@ _convert_basis = define_primitive(
     reference=_reference_convert,
     handler="fhejax_convert_basis_v1",
     attributes=modulus_attributes,
+    cuda=True,
 )
 _mod_raise = define_primitive(
     "mod_raise",
@@ -180,6 +181,8 @@ _mod_raise = define_primitive(
     composition=_compose_mod_raise,
     handler="fhejax_mod_raise_v1",
     attributes=modulus_attributes,
+    cuda=True,
+    workspace=lambda x, **_: x.size,
 )
 _mod_down = define_primitive(
     "mod_down",
@@ -187,4 +190,6 @@ _mod_down = define_primitive(
     composition=_compose_mod_down,
     handler="fhejax_mod_down_v1",
     attributes=modulus_attributes,
+    cuda=True,
+    workspace=lambda x, **_: x.size,
 )
