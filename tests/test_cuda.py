@@ -198,7 +198,7 @@ def test_kernels_compile_without_warnings_or_spills(capsys):
     sources = sorted(cuda_compilation.SOURCES.glob("*.cu"))
     assert sources and cuda_compilation.check(nvcc, sources) == []
     kernels = capsys.readouterr().out
-    assert "NttColumns<true>" in kernels and " 100 " in kernels
+    assert "NttColumns<true, WriteRows, InverseRows>" in kernels and " 100 " in kernels
 
 
 @pytest.mark.skipif(cuda_compilation.find_nvcc() is None, reason="needs nvcc")
@@ -271,8 +271,8 @@ def test_export_for_both(name):
     np.testing.assert_array_equal(jax.export.deserialize(exported.serialize()).call(x), function(x))
 
 
-def test_operations_without_a_handler_are_made_of_those_with_one():
-    with jax.enable_x64(True):
+def test_composed_operations_are_made_of_handlers():
+    with jax.enable_x64(True), fhe.lowering("composed"):
         params = fhe.Parameters.for_depth(1, log_degree=4, security=None)
         seeds = fhe.split_seed(np.arange(8, dtype=np.uint32), 2)
         keys = fhe.evaluation_keys(seeds[1], fhe.secret_key(seeds[0], params))

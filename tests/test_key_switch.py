@@ -111,6 +111,15 @@ def test_hoisted_rotations_agree(lowering):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("lowering", BOTH)
+def test_rotations_with_keys_of_different_batches(lowering):
+    x, one, many = random_residues(0, MODULI, N, (1, 2)), random_key(1)[None], random_key(2)[None].repeat(2, axis=0)
+    native = hoisted_rotations(x, [one, many], (5, 25), MODULI, SPECIAL, DIGIT_SIZE)
+    with fhe.lowering(lowering):
+        other = hoisted_rotations(x, [one, many], (5, 25), MODULI, SPECIAL, DIGIT_SIZE)
+    jax.tree.map(np.testing.assert_array_equal, native, other)
+
+
 def test_hoisted_equals_single():
     x, keys, elements = random_residues(0, MODULI, N, (2,)), [random_key(i) for i in (1, 2)], (5, 63)
     together = hoisted_rotations(x, keys, elements, MODULI, SPECIAL, DIGIT_SIZE)

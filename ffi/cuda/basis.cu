@@ -128,9 +128,9 @@ ffi::Error ConvertBasisHandler(Call& call, Input x, Output out, Moduli source, M
   if (auto error = ShapeOfPolynomials("convert_basis", x, source.size(), false, shape); error.failure()) return error;
   const auto n = static_cast<uint64_t>(shape.n);
   const auto terms = static_cast<uint32_t>(source.size()), targets = static_cast<uint32_t>(target.size());
-  LaunchConversion(
-      call, {x.typed_data(), out->typed_data(), terms * n, targets * n, shape.count, 1, targets, terms, static_cast<uint32_t>(n)},
-      ConversionOf(call, PrimesOf(source), PrimesOf(target)), LimbsOf(call, target), true);
+  const ConversionRows rows{x.typed_data(), out->typed_data(), terms * n, targets * n,             shape.count,
+                            1,              targets,           terms,     static_cast<uint32_t>(n)};
+  LaunchConversion(call, rows, ConversionOf(call, PrimesOf(source), PrimesOf(target)), LimbsOf(call, target), true);
   return call.Result();
 }
 

@@ -16,7 +16,7 @@ struct ConversionRows {
   uint32_t n;
 };
 
-// `from` holds y, times (C/c)^-1 already, or with `scales` x: reduced words. Results are reduced. `limbs` are the targets'.
+// `from` holds y, times (C/c)^-1 already, or with `scales` x: reduced words. Results are reduced. `limbs`: the targets'.
 void LaunchConversion(Call& call, const ConversionRows& rows, const Conversion* conversions, const Limb* limbs,
                       bool scales = false);
 
@@ -36,7 +36,7 @@ struct Division {
   uint64_t lift_stride() const { return keep.size() * n(); }
 };
 
-// (from - lift) / D, the end of a division: the kept rows, permuted by an automorphism perhaps, into [polynomials, kept, N].
+// (from - lift) / D, the end of a division: from reduced words of `from` to reduced words [polynomials, kept, N].
 struct Quotient {
   const uint64_t* from;
   uint64_t from_stride;

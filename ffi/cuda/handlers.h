@@ -6,18 +6,26 @@
 
 namespace fhejax {
 
-#define FHEJAX_CUDA_HANDLERS(X)                        \
-  X(FhejaxAdd, "fhejax_add_v1")                        \
-  X(FhejaxSubtract, "fhejax_subtract_v1")              \
-  X(FhejaxMultiply, "fhejax_multiply_v1")              \
-  X(FhejaxMultiplyAdd, "fhejax_multiply_add_v1")       \
-  X(FhejaxMultiplyScalar, "fhejax_multiply_scalar_v1") \
-  X(FhejaxNtt, "fhejax_ntt_v1")                        \
-  X(FhejaxInverseNtt, "fhejax_inverse_ntt_v1")         \
-  X(FhejaxAutomorphism, "fhejax_automorphism_v1")      \
-  X(FhejaxConvertBasis, "fhejax_convert_basis_v1")     \
-  X(FhejaxModRaise, "fhejax_mod_raise_v1")             \
-  X(FhejaxModDown, "fhejax_mod_down_v1")
+#define FHEJAX_CUDA_HANDLERS(X)                                  \
+  X(FhejaxAdd, "fhejax_add_v1")                                  \
+  X(FhejaxSubtract, "fhejax_subtract_v1")                        \
+  X(FhejaxMultiply, "fhejax_multiply_v1")                        \
+  X(FhejaxMultiplyAdd, "fhejax_multiply_add_v1")                 \
+  X(FhejaxMultiplyScalar, "fhejax_multiply_scalar_v1")           \
+  X(FhejaxNtt, "fhejax_ntt_v1")                                  \
+  X(FhejaxInverseNtt, "fhejax_inverse_ntt_v1")                   \
+  X(FhejaxAutomorphism, "fhejax_automorphism_v1")                \
+  X(FhejaxConvertBasis, "fhejax_convert_basis_v1")               \
+  X(FhejaxModRaise, "fhejax_mod_raise_v1")                       \
+  X(FhejaxModDown, "fhejax_mod_down_v1")                         \
+  X(FhejaxInnerProduct, "fhejax_inner_product_v1")               \
+  X(FhejaxGadgetProduct, "fhejax_gadget_product_v1")             \
+  X(FhejaxKeySwitch, "fhejax_key_switch_v1")                     \
+  X(FhejaxMultiplyCiphertexts, "fhejax_multiply_ciphertexts_v1") \
+  X(FhejaxRelinearizeRescale, "fhejax_relinearize_rescale_v1")   \
+  X(FhejaxHoistedRotations, "fhejax_hoisted_rotations_v1")       \
+  X(FhejaxAddRotation, "fhejax_add_rotation_v1")                 \
+  X(FhejaxHoistedSums, "fhejax_hoisted_sums_v1")
 
 #define FHEJAX_DECLARE(symbol, name)      \
   XLA_FFI_DECLARE_HANDLER_SYMBOL(symbol); \
