@@ -40,6 +40,16 @@ uint64_t TransformRoot(int64_t degree, uint64_t q) {
   return smallest;
 }
 
+std::vector<uint64_t> MixedRadixFactors(const std::vector<uint64_t>& moduli, size_t i) {
+  const uint64_t q = moduli[i];
+  std::vector<uint64_t> places(1, 1 % q), factors;  // places: the products of the first j moduli, j = 0..i
+  for (size_t j = 0; j < i; ++j) places.push_back(MultiplySlow(places[j], moduli[j] % q, q));
+  const uint64_t own = Inverse(places[i], q);
+  for (size_t j = 0; j < i; ++j) factors.push_back(MultiplySlow(q - own, places[j], q));
+  factors.push_back(own);
+  return factors;
+}
+
 std::vector<uint64_t> BitReversedPowers(uint64_t root, int64_t degree, const Modulus& q) {
   std::vector<uint64_t> powers(degree);
   uint64_t power = 1;

@@ -5,17 +5,14 @@
 
 #include <cstdint>
 
+#include "common/embedding_table.h"
+#include "common/rounding.h"
 #include "cpu/coding_tables.h"
-#include "cpu/embedding_table.h"
 
 namespace fhejax {
 
-// |x| = mantissa 2^exponent. Infinities and NaN are read as if they were numbers.
-struct Float {
-  uint64_t mantissa;
-  int exponent;
-  bool negative;
-};
+// From so many slots on the loops of CodingKernels serve for the embedding.
+constexpr int64_t kLeastVectorSlots = 64;
 
 struct CodingKernels {
   // a[i] scale, rounded to an integer, ties away from zero. Below 2^104 it is the number's sign in the top bit of
@@ -61,8 +58,6 @@ extern const CodingKernels kCodingAvx2;
 extern const CodingKernels kCodingAvx512;
 extern const CodingKernels kCodingIfma;
 #endif
-
-Float Split(double x);
 
 // The loops for the instruction set of ActiveKernels().
 const CodingKernels& ActiveCoding();

@@ -21,12 +21,7 @@ CodingModulus MakeCodingModulus(uint64_t q) {
 
 DigitRow MakeDigitRow(const std::vector<uint64_t>& moduli, size_t i) {
   const uint64_t q = moduli[i];
-  DigitRow row{MakeCodingModulus(q), {}, {}};
-  std::vector<uint64_t> places(1, 1 % q);  // the products of the first j moduli, j = 0..i
-  for (size_t j = 0; j < i; ++j) places.push_back(MultiplySlow(places[j], moduli[j] % q, q));
-  const uint64_t own = Inverse(places[i], q);
-  for (size_t j = 0; j < i; ++j) row.factors.push_back(MultiplySlow(q - own, places[j], q));
-  row.factors.push_back(own);
+  DigitRow row{MakeCodingModulus(q), MixedRadixFactors(moduli, i), {}};
   for (const uint64_t factor : row.factors)
     for (int k = 0; k < 2; ++k) row.narrow_factors.push_back(MultiplySlow(factor, row.modulus.powers[k], q));
   return row;

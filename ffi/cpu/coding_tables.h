@@ -18,8 +18,7 @@ struct CodingModulus {
 
 const CodingModulus& CodingModulusFor(uint64_t q);
 
-// What gives digit i of x = v_0 + q_0 (v_1 + q_1 (v_2 + ..)) from the residue x_i and the digits below it:
-// v_i = x_i f_i + sum over j < i of v_j f_j mod q_i, with f_i = 1 / (q_0 .. q_(i-1)) and f_j = -f_i q_0 .. q_(j-1).
+// What gives digit i in mixed radix: see MixedRadixFactors.
 struct DigitRow {
   CodingModulus modulus;
   std::vector<uint64_t> factors;         // f_0, .., f_i

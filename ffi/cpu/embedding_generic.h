@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/embedding_table.h"
+#include "common/embedding_table.h"
 
 namespace fhejax {
 namespace {

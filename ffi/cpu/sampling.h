@@ -3,13 +3,12 @@
 
 #include <cstdint>
 
+#include "common/sampling.h"
 #include "cpu/batch.h"
 #include "cpu/coding.h"
 #include "cpu/kernels.h"
 
 namespace fhejax {
-
-enum Tag : uint32_t { kUniform = 2, kTernary = 3, kGaussian = 4, kSparse = 5 };
 
 constexpr int64_t kPiece = 1024;  // coefficients of one piece of work: whole blocks in every stream
 

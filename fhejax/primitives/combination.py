@@ -100,4 +100,5 @@ _combination = define_primitive(
     composition=_compose,
     handler="fhejax_combination_v1",
     attributes=modulus_attributes,
+    cuda=True,
 )

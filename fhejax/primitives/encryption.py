@@ -6,6 +6,8 @@ v key_c + e_c modulo p, the component is (v key_c + (e_c - t_c)) / p modulo each
 one word. So a limb takes three transforms, and the prime p three.
 """
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64, UInt64
@@ -87,7 +89,8 @@ def _compose_decrypt(data, secret, *, moduli):
     s, message = secret[..., : len(moduli), :], data[..., -1, :, :]
     for i in range(data.shape[-3] - 2, -1, -1):
         message = multiply_add(message, s, data[..., i, :, :], moduli)
-    return decode_coefficients(message, moduli)
+    batch = batch_shape("decrypt_coefficients", (data, 3), (secret, 2))  # of one component the secret's was not seen
+    return jnp.broadcast_to(decode_coefficients(message, moduli), (*batch, data.shape[-1]))
 
 
 def _abstract_encrypt(seed, key, message, *, moduli, special, deviation):
@@ -118,12 +121,27 @@ def _encryption_attributes(*, moduli, special, deviation):
     return {**modulus_attributes(moduli=moduli, special=special), "thresholds": threshold_words(deviation)}
 
 
+def _encryption_workspace(seed, key, message, *, moduli, special, deviation):
+    """For each encryption a polynomial in every limb, two in that of `special`, and three of 16-bit integers."""
+    *batch, count, _, limbs, degree = _abstract_encrypt(
+        seed, key, message, moduli=moduli, special=special, deviation=deviation
+    ).shape
+    encryptions = math.prod(batch) * count
+    return encryptions * (limbs + 2) * degree + -(-3 * encryptions * degree // 4)
+
+
+def _decryption_workspace(data, secret, *, moduli):
+    return math.prod(_abstract_decrypt(data, secret, moduli=moduli).shape) * len(moduli)
+
+
 _encrypt_public = define_primitive(
     "encrypt_public",
     abstract=_abstract_encrypt,
     composition=_compose_encrypt,
     handler="fhejax_encrypt_public_v1",
     attributes=_encryption_attributes,
+    cuda=True,
+    workspace=_encryption_workspace,
 )
 _decrypt_coefficients = define_primitive(
     "decrypt_coefficients",
@@ -131,4 +149,6 @@ _decrypt_coefficients = define_primitive(
     composition=_compose_decrypt,
     handler="fhejax_decrypt_coefficients_v1",
     attributes=lambda *, moduli: {**modulus_attributes(moduli=moduli), "places": places(moduli)},
+    cuda=True,
+    workspace=_decryption_workspace,
 )

@@ -67,6 +67,7 @@ def _compose(mask_seed, error_seed, source, target, *, moduli, special, digit_si
     a = key_masks(mask_seed, digits, moduli, special, degree)
     e = ntt(sample_gaussian(error_seed, digits, basis, degree, deviation), basis)
     b = multiply_add(a, negate(target, basis)[..., None, :, :], e, basis)
+    b = jnp.broadcast_to(b, (*jnp.broadcast_shapes(b.shape[:-3], source.shape[:-2]), *b.shape[-3:]))
     product = math.prod(special)
     factors = jnp.asarray(np.array([product % q for q in moduli], np.uint64))
     message = multiply_scalar(source[..., :limbs, :], factors, moduli)
@@ -101,4 +102,5 @@ _switching_key = define_primitive(
     composition=_compose,
     handler="fhejax_switching_key_v1",
     attributes=_attributes,
+    cuda=True,
 )

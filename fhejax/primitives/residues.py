@@ -189,7 +189,7 @@ def _abstract_to_float(name):
 
 def _define(name, abstract, attributes, **meaning):
     return define_primitive(
-        name, abstract=abstract(name), handler=f"fhejax_{name}_v1", attributes=attributes, **meaning
+        name, abstract=abstract(name), handler=f"fhejax_{name}_v1", attributes=attributes, cuda=True, **meaning
     )
 
 
@@ -204,4 +204,10 @@ def _with_places(*, moduli):
 _round_to_residues = _define("round_to_residues", _abstract_round, _rounding, reference=_reference_round)
 _residues_to_float = _define("residues_to_float", _abstract_to_float, _with_places, reference=_reference_to_float)
 _encode_coefficients = _define("encode_coefficients", _abstract_round, _rounding, composition=_compose_encode)
-_decode_coefficients = _define("decode_coefficients", _abstract_to_float, _with_places, composition=_compose_decode)
+_decode_coefficients = _define(
+    "decode_coefficients",
+    _abstract_to_float,
+    _with_places,
+    composition=_compose_decode,
+    workspace=lambda x, *, moduli: x.size,
+)

@@ -312,25 +312,33 @@ def _attributes(*, count, degree, moduli, **parameters):
     return modulus_attributes(moduli=moduli, **parameters)
 
 
-def _define(name, reference):
+def _sparse_workspace(seed, *, count, moduli, degree, weight):
+    """For each polynomial its steps, and places and values of 32 and 16 bits."""
+    return math.prod(seed.shape[:-1]) * count * (weight + -(-degree // 2) + -(-degree // 4))
+
+
+def _define(name, reference, workspace=None):
     return define_primitive(
         name,
         abstract=_abstract(name),
         reference=reference,
         handler=f"fhejax_{name}_v1",
         attributes=_attributes,
+        cuda=True,
+        workspace=workspace,
     )
 
 
 _uniform = _define("sample_uniform", _reference_uniform)
 _ternary = _define("sample_ternary", _reference_ternary)
 _gaussian = _define("sample_gaussian", _reference_gaussian)
-_sparse = _define("sample_sparse_ternary", _reference_sparse)
+_sparse = _define("sample_sparse_ternary", _reference_sparse, _sparse_workspace)
 _chacha20 = define_primitive(
     "chacha20",
     abstract=_abstract_chacha20,
     reference=_reference_chacha20,
     handler="fhejax_chacha20_v1",
+    cuda=True,
 )
 
 

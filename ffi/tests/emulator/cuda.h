@@ -17,6 +17,7 @@
 #define __constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define threadIdx (::fhejax::emulator::ThreadIndex())
 #define blockIdx (::fhejax::emulator::BlockIndex())
 #define blockDim (::fhejax::emulator::BlockExtent())

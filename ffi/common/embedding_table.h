@@ -12,7 +12,6 @@ struct EmbeddingTable {
   std::vector<double> cosine, sine;  // at half + j: exp(i pi 5^j / 4 half), for half = 1, 2, 4, ... < slots, j < half
 };
 
-// From so many slots on the loops of CodingKernels serve.
-constexpr int64_t kLeastVectorSlots = 64;
+EmbeddingTable MakeEmbeddingTable(int64_t slots);
 
 }  // namespace fhejax
