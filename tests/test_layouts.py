@@ -72,6 +72,13 @@ def test_copies_meet(data):
     assert copies == merged(layout.copies)
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_vector_beside_diagonals_has_none(size):
+    of_matrix = Layout((size, size), ((), (Digit(size, 1),) if size > 1 else ()), SLOTS, diagonal=True)
+    found = narrow(of_matrix, (size,))
+    assert found is None or not found.diagonal
+
+
 @pytest.mark.parametrize("shape", [(2, 5), (4, 5), (2, 2, 5), (3, 5)])
 def test_copies_become_axes(shape):
     x, values = simulated(numbers((5,)), Layout.replicated((5,), SLOTS)), numbers((5,))

@@ -54,7 +54,7 @@ def narrow(layout: Layout, shape: Sequence[int]) -> Layout | None:
             used = min(count, -(-full // math.prod(digit.size for digit in digits[i + 1 :])))
             offset += min(0, (used - 1) * stride)
             copies += [Digit(used, abs(stride))] * (used > 1 and stride % layout.slots != 0)
-    diagonal = layout.diagonal and aligned[-2:] == layout.shape[-2:]
+    diagonal = layout.diagonal and tuple(shape)[-2:] == layout.shape[-2:]
     axes = tuple(axes[len(axes) - len(shape) :])
     found, _ = compact(Layout(tuple(shape), axes, layout.slots, offset, merged(copies), diagonal))
     inside = (found.positions() % found.slots).max() + found.copy_offsets()[-1] < found.slots
