@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
 
 import fhejax as fhe
@@ -129,11 +130,13 @@ def test_instructions_of_an_architecture(monkeypatch):
 def test_products_are_counted(monkeypatch):
     """A rotation's: conversions to the other primes, the inner product, the division."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    work, operations = importlib.import_module("work"), importlib.import_module("operations")
-    params = operations.ring(6, 6, 40, digits=3)
-    given = operations.operands(params, (1,))
-    jaxpr = _compat.x64(jax.make_jaxpr(operations.calls(params)["rotate"].function))(given["x"], given["keys"]).jaxpr
+    work = importlib.import_module("work")
     limbs, special, size = 6, 2, 2
+    params = fhe.Parameters.from_bits(6, [41] + [40] * 5, [42] * 2, scale_bits=40, digit_size=size, security=None)
+    seeds = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)
+    secret = fhe.secret_key(seeds[0], params)
+    x, keys = fhe.encrypt(seeds[1], secret, [1.0]), fhe.evaluation_keys(seeds[2], secret, rotations=[1])
+    jaxpr = _compat.x64(jax.make_jaxpr(lambda x, keys: fhe.rotate(x, 1, keys)))(x, keys).jaxpr
     raised = 3 * size * (1 + limbs + special - size)
     assert work.terms_of_equations(jaxpr) == raised + 2 * 3 * 8 + 2 * (special * (1 + limbs) + limbs)
 
