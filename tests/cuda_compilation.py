@@ -40,8 +40,11 @@ def setting(name: str) -> list[str]:
 def compile_one(nvcc: str, source: pathlib.Path, architecture: str) -> tuple[list[dict[str, str]], str]:
     """The kernels of a file with the registers and memory of each, and what the compiler complains of."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [nvcc, "-std=c++17", "-O3", "-cubin", f"-arch=sm_{architecture}", "-Xptxas=-v", f"-I{ROOT / 'ffi'}"]
-        command += [*setting("FHEJAX_CUDA_OPTIONS"), "-isystem", jax.ffi.include_dir(), "-o", f"{folder}/cubin", source]
+        # What runs on the host is the same for all: it is compiled, and warned of, with the last one.
+        whole = architecture == setting("FHEJAX_CUDA_ARCHITECTURES")[-1]
+        command = [nvcc, "-std=c++17", "-O3", "-c" if whole else "-cubin", f"-arch=sm_{architecture}", "-Xptxas=-v"]
+        command += [*setting("FHEJAX_CUDA_OPTIONS"), f"-I{ROOT / 'ffi'}", "-isystem", jax.ffi.include_dir()]
+        command += ["-o", f"{folder}/object", source]
         done = subprocess.run(command, capture_output=True, text=True)
     kernels = [match.groupdict() for match in KERNEL.finditer(done.stderr)]
     return kernels, "" if done.returncode == 0 and "warning" not in done.stderr else done.stderr + done.stdout

@@ -86,7 +86,10 @@ struct Job {
   Input plains;
   Batch<1> plains_batch;
   Moduli sources, elements, sizes, terms;
-  uint32_t entries;
+  uint32_t entries = 0;
+
+  Job(Input plains, Moduli sources, Moduli elements, Moduli sizes, Moduli terms)
+      : plains(plains), sources(sources), elements(elements), sizes(sizes), terms(terms) {}
 
   uint32_t seeds() const {
     uint32_t most = 0;
@@ -204,7 +207,7 @@ ffi::Error HoistedSumsHandler(Call& call, ffi::RemainingArgs operands, ffi::Rema
     return Refuse("operands are missing");
   auto plains = operands.get<Input>(inputs);
   if (plains.has_error()) return plains.error();
-  Job job{{}, {}, {}, {}, *plains, {}, sources, elements, sizes, terms, 0};
+  Job job(*plains, sources, elements, sizes, terms);
   if (auto error = TakeCiphertexts(call, operands, inputs, moduli, special, digit_size, job); error.failure()) return error;
   if (auto error = TakeKeys(operands, static_cast<size_t>(inputs) + 1, job); error.failure()) return error;
   if (auto error = CheckSums(results, job); error.failure()) return error;

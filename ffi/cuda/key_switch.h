@@ -16,9 +16,9 @@ namespace fhejax {
 // What a key switch of a polynomial with moduli q_0..q_l needs to know.
 struct SwitchPlan {
   Primes moduli, special;
-  uint32_t digit_size, digits;
-  int log_degree;
-  const Limb* limbs;  // of q_0..q_l and the special primes behind them
+  uint32_t digit_size = 0, digits = 0;
+  int log_degree = 0;
+  const Limb* limbs = nullptr;  // of q_0..q_l and the special primes behind them
 
   uint32_t own_limbs() const { return static_cast<uint32_t>(moduli.size()); }
   uint32_t all_limbs() const { return static_cast<uint32_t>(moduli.size() + special.size()); }
