@@ -16,16 +16,11 @@ import jax
 import numpy as np
 
 import fhejax as fhe
-from fhejax import _compat, functions
+from fhejax import functions
+from fhejax.bootstrapping.profile import key_switches_of
 
 PARAMS = fhe.Parameters.for_depth(25, log_degree=10, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)
-SWITCHING = {
-    "fhejax_hoisted_rotations",
-    "fhejax_key_switch",
-    "fhejax_multiply_ciphertexts",
-    "fhejax_relinearize_rescale",
-}
 POINTS = 1 << 14
 OF_TWO = ("compare", "maximum", "minimum")
 
@@ -128,7 +123,7 @@ def _encrypted():
 
 
 def _key_switches(jaxpr):
-    return sum(number for name in SWITCHING for _, number in _compat.count_equations(jaxpr, name))
+    return sum(key_switches_of(jaxpr))
 
 
 def _cells(row: Row) -> list[str]:

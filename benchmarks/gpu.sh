@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds fhejax with CUDA, tests it on a GPU, checks memory and races, and measures: under six minutes with 16 cores.
+# Builds fhejax with CUDA, tests it on a GPU, checks memory and races, and measures. Behind the build each part gets what
+# is left of six minutes, or a few seconds. Without a GPU, and from nothing, two cores took eight.
 #
 #     bash benchmarks/gpu.sh [REPORT.json]
 #

@@ -11,7 +11,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
-import textwrap
 import types
 import warnings
 from collections.abc import Iterator
@@ -22,8 +21,8 @@ from fhejax import _compat
 
 LOWERINGS = ("native", "composed", "reference")
 
-handlers: dict[str, bool] = {}
-"""Every handler that a primitive calls, and whether it exists for CUDA too; the CPU has all."""
+handlers: set[str] = set()
+"""Every handler that a primitive calls; the CPU and CUDA have all of them."""
 
 
 @contextlib.contextmanager
@@ -68,11 +67,6 @@ def cuda_extension() -> types.ModuleType | None:
     return _load_cuda()[0]
 
 
-def cuda_handlers() -> list[str]:
-    """The names of the handlers that exist for CUDA, whether or not they are loaded."""
-    return sorted(name for name, cuda in handlers.items() if cuda)
-
-
 def lowers_to_cuda() -> bool:
     """Whether programs for CUDA call kernels of ours.
 
@@ -106,10 +100,6 @@ def show_config() -> None:
     else:
         built = ".".join(map(str, extension.XLA_FFI_API))
         print(f"lowering native, cuda: loaded (XLA FFI {built}; architectures {extension.ARCHITECTURES})")
-    lacking = sorted(set(handlers) - set(cuda_handlers()))
-    if lacking:
-        print("  without CUDA kernels, and so by the reference or composed there:")
-        print(textwrap.fill(", ".join(lacking), 100, initial_indent="    ", subsequent_indent="    "))
 
 
 @functools.cache

@@ -69,6 +69,13 @@ def rms(error: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.abs(error) ** 2)))
 
 
+def run(factors: list[dict[int, np.ndarray]], x: np.ndarray) -> np.ndarray:
+    """Maps of fhejax.bootstrapping.fourier, one after the other, in the clear."""
+    for factor in factors:
+        x = sum(diagonal * np.roll(x, -step) for step, diagonal in factor.items())
+    return x
+
+
 def without_error(s: Setup, x: fhe.Ciphertext) -> fhe.Simulated:
     """Simulated values that are exactly what a ciphertext holds."""
     exact = fhe.simulate(opened(s, x), s.boot.params, level=x.level, slots=x.slots)

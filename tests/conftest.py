@@ -23,3 +23,10 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(params=["integer", "double"])
+def arithmetic(request, monkeypatch):
+    """Both arithmetics of the CUDA kernels."""
+    monkeypatch.setenv("FHEJAX_CUDA_ARITHMETIC", request.param)
+    return request.param

@@ -6,7 +6,6 @@ python tests/coverage_page.py
 import pathlib
 import re
 
-from fhejax import native
 from fhejax.primitives.define import Definition, definitions
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -22,13 +21,13 @@ def instruction_sets() -> list[str]:
 
 
 def table() -> str:
-    """The table and what lacks, as Markdown."""
+    """The table as Markdown."""
     sets = instruction_sets()
     cells = [["primitive", "in JAX", *sets, "CUDA"]]
     cells += [_row(name, definition, len(sets)) for name, definition in definitions.items()]
     lines = ["| " + " | ".join(row) + " |" for row in cells]
     lines.insert(1, "|---" * len(cells[0]) + "|")
-    return "\n".join([*lines, "", _lacking()]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def page(text: str) -> str:
@@ -42,15 +41,7 @@ def _row(name: str, definition: Definition, sets: int) -> list[str]:
     by_jax = "composition" if definition.composed else "reference"
     size = f", from {definition.handler_from >> 20} MiB" if definition.handler_from else ""
     kernel = by_jax if definition.handler is None else f"kernel{size}"
-    on_cuda = f"kernel{size}" if definition.cuda else f"({by_jax})"
-    return [f"`{name.removeprefix('fhejax_')}`", by_jax, *[kernel] * sets, on_cuda]
-
-
-def _lacking() -> str:
-    served, names = native.cuda_handlers(), sorted(native.handlers)
-    lacking = [f"`{name.removeprefix('fhejax_')}`" for name in names if name not in served]
-    said = f"Of {len(names)} handlers {len(served)} exist for CUDA"
-    return f"{said}. These lack: {', '.join(lacking)}." if lacking else f"{said}: none lacks."
+    return [f"`{name.removeprefix('fhejax_')}`", by_jax, *[kernel] * (sets + 1)]
 
 
 if __name__ == "__main__":

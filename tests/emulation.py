@@ -49,7 +49,7 @@ def library() -> ctypes.CDLL:
     for symbol, name in {**_handlers(loaded), **PLANTED}.items():
         _compat.register_handler(name, jax.ffi.pycapsule(getattr(loaded, symbol)), platform="cpu")
     for definition in define.definitions.values():
-        if definition.cuda:
+        if definition.handler is not None:
             _compat.register_lowering(definition.primitive, functools.partial(_lower, definition), platform="cpu")
     return loaded
 
@@ -63,7 +63,7 @@ def compiled_handlers() -> list[str]:
 
 @contextlib.contextmanager
 def emulated(*, check: bool = False, seed: int = 0):
-    """Primitives with a CUDA handler are lowered to it, emulated; others as ever. On a GPU nothing is emulated.
+    """Primitives with a handler are lowered to it, emulated; others as ever. On a GPU nothing is emulated.
 
     Args:
       check: whether accesses of memory are checked; whatever is wrong is an error of the call.
@@ -76,6 +76,30 @@ def emulated(*, check: bool = False, seed: int = 0):
     library().FhejaxConfigureEmulator(ctypes.c_uint64(seed), check)
     with _compat.lowering_context("emulated"):
         yield
+
+
+def assert_equals_reference(function, *arrays, **options):
+    """The emulated handlers give the bits of the reference.
+
+    Args:
+      function: of the arrays; its primitives are compared.
+      **options: as for `emulated`.
+    """
+    with native.lowering("reference"):
+        expected = function(*arrays)
+    assert_emulated_equals(expected, function, *arrays, **options)
+
+
+def assert_equals_cpu(function, *arrays, **options):
+    """Kernels have the same bits also where lowerings agree up to rounding; the CPU's are tested against exact ones."""
+    assert native.cpu_extension() is not None
+    assert_emulated_equals(function(*arrays), function, *arrays, **options)
+
+
+def assert_emulated_equals(expected, function, *arrays, **options):
+    with emulated(**options):
+        got = function(*arrays)
+    jax.tree.map(np.testing.assert_array_equal, got, expected)
 
 
 def planted(kernel: str, x: np.ndarray, blocks: int = 1, workspace: int | None = None) -> np.ndarray:
@@ -120,7 +144,8 @@ def _build():
     digest = hashlib.sha256(_compat.jaxlib_version().encode())
     for path in [ROOT / "CMakeLists.txt", *sources]:
         digest.update(path.read_bytes())
-    folder = ROOT / "build" / "emulated"
+    # CMake does not change the Python of a folder that it has configured.
+    folder = ROOT / "build" / "emulated" / str(sys.implementation.cache_tag)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bootstrapping_cases import SPARSE, encrypted, opened, pairs, setup, values
+from bootstrapping_cases import SPARSE, encrypted, opened, pairs, run, setup, values
 from hypothesis import given, settings, strategies as st
 from operations import seed
 from residues import centred, compose
@@ -19,6 +19,7 @@ from fhejax.bootstrapping.failure import log2_exceeding, log2_failure
 from fhejax.primitives.key_switch import key_masks
 from fhejax.primitives.modular import multiply_add
 from fhejax.primitives.ntt import inverse_ntt, ntt
+from fhejax.primitives.sampling import sample_sparse_ternary
 from fhejax.random import split_seed
 from fhejax.simulation import noise
 
@@ -132,10 +133,6 @@ def test_times_i():
 SIZES = st.integers(1, 7).map(lambda log: 1 << log)
 
 
-def run(factors, x):
-    return functools.reduce(lambda x, factor: fourier.applied(factor, x), factors, x)
-
-
 def random_slots(slots, number):
     rng = np.random.default_rng(number)
     return rng.normal(size=slots) + 1j * rng.normal(size=slots)
@@ -169,7 +166,7 @@ def test_encapsulation_keys():
     basis = params.moduli + params.special_moduli
     with jax.enable_x64(True):
         down, up = bootstrapping_keys.encapsulation_keys(seed(18), s.secret.data, params, weight)
-        coefficients = bootstrapping_keys._sparse_ternary(split_seed(seed(18), 3)[0], weight, basis, degree)
+        coefficients = sample_sparse_ternary(split_seed(seed(18), 3)[0], 1, basis, degree, weight)[0]
         sparse = np.asarray(ntt(coefficients, basis))
     rows = np.array([0, len(params.moduli)])
     cases = [(down, s.secret.data[rows], sparse[rows], (params.moduli[:1],), params.special_moduli[:1])]
@@ -197,7 +194,7 @@ def test_sparse_secrets():
     degree, weight, count = 64, 8, 500
     moduli = fhe.Parameters.for_depth(1, log_degree=6, security=None).moduli
     with jax.enable_x64(True):
-        draw = jax.vmap(lambda words: bootstrapping_keys._sparse_ternary(words, weight, moduli, degree))
+        draw = jax.vmap(lambda words: sample_sparse_ternary(words, 1, moduli, degree, weight)[0])
         residues = np.asarray(jax.jit(draw)(split_seed(seed(19), count)))
     secrets = np.where(residues > 1, residues.astype(np.int64) - np.array(moduli)[:, None], residues.astype(np.int64))
     assert np.all(secrets[:, 0] == secrets[:, 1])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from emulation import emulated
+from emulation import assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues, spread
 
@@ -12,20 +12,6 @@ import fhejax as fhe
 from fhejax.primitives.basis import convert_basis, mod_down, mod_raise
 
 MIXED = (50, 40, 61, 30, 49, 55, 20, 60, 45, 51)
-
-
-@pytest.fixture(params=["integer", "double"])
-def arithmetic(request, monkeypatch):
-    monkeypatch.setenv("FHEJAX_CUDA_ARITHMETIC", request.param)
-    return request.param
-
-
-def assert_equals_reference(function, *arrays, **options):
-    with fhe.lowering("reference"):
-        expected = function(*arrays)
-    with emulated(**options):
-        got = function(*arrays)
-    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("check", [False, True])

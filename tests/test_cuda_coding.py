@@ -8,12 +8,10 @@ import sys
 import jax
 import numpy as np
 import pytest
-from emulation import emulated
+from emulation import assert_equals_cpu, assert_equals_reference, emulated
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
-from test_cuda import arithmetic, assert_equals_reference  # noqa: F401  (a fixture)
 
-from fhejax import native
 from fhejax.primitives.embedding import coefficients_to_slots, slots_to_coefficients
 from fhejax.primitives.residues import (
     decode_coefficients,
@@ -24,15 +22,6 @@ from fhejax.primitives.residues import (
 
 BITS = (20, 31, 49, 50, 51, 61)
 SCALES = [1.0, 2.0**40, 3.7e30, 2.0**-1070, 5e-324, sys.float_info.max]
-
-
-def assert_equals_cpu(function, *arrays, **options):
-    """Kernels have the same bits also where lowerings agree up to rounding; the CPU's are tested against exact ones."""
-    assert native.cpu_extension() is not None
-    expected = np.asarray(function(*arrays))
-    with emulated(**options):
-        got = np.asarray(function(*arrays))
-    np.testing.assert_array_equal(got, expected)
 
 
 def doubles(seed, *shape):
@@ -69,7 +58,7 @@ def test_rounding(shape, scale, check):
 
 @pytest.mark.parametrize("scale", [2.0**40, 2.0**100])
 @pytest.mark.parametrize("log_n", [1, 4, 12])
-def test_encoding(log_n, scale, arithmetic):  # noqa: F811
+def test_encoding(log_n, scale, arithmetic):
     n = 1 << log_n
     moduli = chain(n, BITS[2:])
     a = doubles(log_n, 2, n)
@@ -96,7 +85,7 @@ def test_long_chains(bits):
 
 
 @pytest.mark.parametrize("log_n", [1, 4, 12])
-def test_decoding(log_n, arithmetic):  # noqa: F811
+def test_decoding(log_n, arithmetic):
     n = 1 << log_n
     moduli = chain(n, BITS[1:])
     x = random_residues(log_n, moduli, n, (2,))

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from emulation import emulated
+from emulation import assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
@@ -20,20 +20,6 @@ from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinea
 
 BITS = (61, 40, 50, 49, 30, 55)  # of q_0..
 SPECIAL_BITS = (61, 45)
-
-
-@pytest.fixture(params=["integer", "double"])
-def arithmetic(request, monkeypatch):
-    monkeypatch.setenv("FHEJAX_CUDA_ARITHMETIC", request.param)
-    return request.param
-
-
-def assert_equals_reference(function, *arrays, **options):
-    with fhe.lowering("reference"):
-        expected = function(*arrays)
-    with emulated(**options):
-        got = function(*arrays)
-    jax.tree.map(np.testing.assert_array_equal, got, expected)
 
 
 class Ring:

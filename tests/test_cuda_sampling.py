@@ -3,10 +3,9 @@
 import jax
 import numpy as np
 import pytest
+from emulation import assert_equals_cpu, assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, random_residues
-from test_cuda import arithmetic, assert_equals_reference  # noqa: F401  (a fixture)
-from test_cuda_coding import assert_equals_cpu
 
 from fhejax.primitives import sampling
 from fhejax.primitives.encryption import decrypt_coefficients, encrypt_public
@@ -82,7 +81,7 @@ def make_key(arrays, moduli, special, digit_size, seeded, **options):
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("seeded", [False, True])
 @pytest.mark.parametrize("n", [2, 16, 512])
-def test_switching_keys(n, seeded, check, arithmetic):  # noqa: F811
+def test_switching_keys(n, seeded, check, arithmetic):
     primes = chain(n, BITS)
     moduli, special = primes[:4], primes[4:]
     secrets = [random_residues(seed, primes, n) for seed in range(2)]
@@ -90,14 +89,14 @@ def test_switching_keys(n, seeded, check, arithmetic):  # noqa: F811
         make_key([words(0, 8), words(1, 8), *secrets], moduli, special, digit_size, seeded, check=check, seed=n)
 
 
-def test_keys_transformed_in_two_launches(arithmetic):  # noqa: F811
+def test_keys_transformed_in_two_launches(arithmetic):
     n = 1 << 12
     primes = chain(n, (45, 61, 50))
     secrets = [random_residues(seed, primes, n) for seed in range(2)]
     make_key([words(0, 8), words(1, 8), *secrets], primes[:2], primes[2:], 1, False)
 
 
-def test_keys_of_secrets_with_more_limbs_and_batches(arithmetic):  # noqa: F811
+def test_keys_of_secrets_with_more_limbs_and_batches(arithmetic):
     n = 16
     primes = chain(n, (30, 40, 50, 55, 60))
     source, target = random_residues(0, primes, n, (2, 1)), random_residues(1, primes, n, (1, 3))
@@ -116,7 +115,7 @@ def assert_encrypts(seeds, key, message, moduli, special, **options):
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("n", [2, 16, 512])
-def test_encryption(n, check, arithmetic):  # noqa: F811
+def test_encryption(n, check, arithmetic):
     moduli = chain(n, BITS)
     for special in (moduli[-1], moduli[2]):
         moduli_of_message = tuple(q for q in moduli if q != special)
@@ -125,7 +124,7 @@ def test_encryption(n, check, arithmetic):  # noqa: F811
         assert_encrypts(words(2, 8), key, message, moduli_of_message, special, check=check, seed=n)
 
 
-def test_encryption_in_two_launches(arithmetic):  # noqa: F811
+def test_encryption_in_two_launches(arithmetic):
     n = 1 << 12
     moduli = chain(n, (45, 61, 50))
     key = random_residues(0, moduli, n, (1, 2))
@@ -135,7 +134,7 @@ def test_encryption_in_two_launches(arithmetic):  # noqa: F811
 @pytest.mark.parametrize(
     "seeds, keys, messages", [((2,), (3, 2), (1, 1)), ((2, 2), (1, 2, 1), (1, 1, 3)), ((0,), (1, 1), (1, 2))]
 )
-def test_encryption_broadcasts(seeds, keys, messages, arithmetic):  # noqa: F811
+def test_encryption_broadcasts(seeds, keys, messages, arithmetic):
     """Keys at a higher level, too."""
     moduli = chain(16, (30, 45, 50, 60))
     keys = (1, *keys[1:]) if seeds == (2,) else keys
@@ -146,7 +145,7 @@ def test_encryption_broadcasts(seeds, keys, messages, arithmetic):  # noqa: F811
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("components", [1, 2, 3])
 @pytest.mark.parametrize("n", [2, 16, 512])
-def test_decryption(n, components, check, arithmetic):  # noqa: F811
+def test_decryption(n, components, check, arithmetic):
     moduli = chain(n, BITS)
     data, secret = random_residues(0, moduli[:5], n, (2, 1, components)), random_residues(1, moduli, n, (1, 3))
     decrypt = lambda *operands: decrypt_coefficients(*operands, moduli[:5])

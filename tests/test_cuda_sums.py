@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 import pytest
+from emulation import assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
-from test_cuda import arithmetic, assert_equals_reference  # noqa: F401  (a fixture)
 
 from fhejax.primitives.combination import combination
 from fhejax.primitives.weighted_sums import weighted_sums
@@ -35,7 +35,7 @@ def numbers(seed, moduli, count, batch=()):
 @pytest.mark.parametrize(
     ("n", "terms", "sums", "components"), [(1, 1, 1, 1), (2, 5, 3, 2), (8, 4, 4, 3), (300, 2, 5, 2), (40, 3, 33, 1)]
 )
-def test_weighted_sums(n, terms, sums, components, check, arithmetic):  # noqa: F811
+def test_weighted_sums(n, terms, sums, components, check, arithmetic):
     moduli = chain(16, BITS)
     x = random_residues(n, moduli, n, (terms, components))
     weights = random_residues(n + 1, moduli, terms, (sums,))
@@ -43,7 +43,7 @@ def test_weighted_sums(n, terms, sums, components, check, arithmetic):  # noqa: 
 
 
 @pytest.mark.parametrize("terms", [4, 5, 63, 64, 65, 200])
-def test_longest_lazy_sums(terms, arithmetic):  # noqa: F811
+def test_longest_lazy_sums(terms, arithmetic):
     """At their largest, residues come nearest to the limits of the lazy sums; `terms` cross those of the blocks."""
     moduli = chain(16, BITS)
     x = random_residues(0, moduli, 16, (terms, 2))
@@ -53,7 +53,7 @@ def test_longest_lazy_sums(terms, arithmetic):  # noqa: F811
 
 
 @pytest.mark.parametrize("batches", BATCHES)
-def test_weighted_sums_broadcast(batches, arithmetic):  # noqa: F811
+def test_weighted_sums_broadcast(batches, arithmetic):
     moduli = chain(16, (30, 55))
     x = random_residues(0, moduli, 8, (*batches[0], 3, 2))
     weights = random_residues(1, moduli, 3, (*batches[1], 5))
@@ -76,7 +76,7 @@ def assert_combines(moduli, xs, ys, terms, weights, **options):
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("constant", [0, 1])
 @pytest.mark.parametrize("products, terms", [(1, 0), (0, 1), (2, 3), (8, 1), (5, 13), (0, 17)])
-def test_combination(products, terms, constant, check, arithmetic):  # noqa: F811
+def test_combination(products, terms, constant, check, arithmetic):
     moduli = chain(16, BITS)
     xs, ys, zs = (ciphertexts(seed, moduli, 20, [()] * count) for seed, count in enumerate((products, products, terms)))
     weights = numbers(9, moduli, terms + constant)
@@ -84,14 +84,14 @@ def test_combination(products, terms, constant, check, arithmetic):  # noqa: F81
 
 
 @pytest.mark.parametrize("products", [0, 1])
-def test_terms_of_three_components(products, arithmetic):  # noqa: F811
+def test_terms_of_three_components(products, arithmetic):
     moduli = chain(16, BITS)
     xs, ys = (ciphertexts(seed, moduli, 300, [()] * products) for seed in (0, 1))
     zs = ciphertexts(2, moduli, 300, [(), ()], components=3)
     assert_combines(moduli, xs, ys, zs, numbers(9, moduli, 2), check=True)
 
 
-def test_operands_at_higher_levels(arithmetic):  # noqa: F811
+def test_operands_at_higher_levels(arithmetic):
     moduli = chain(16, BITS)
     xs, ys = (ciphertexts(seed, moduli[:count], 16, [()]) for seed, count in ((0, 4), (1, 6)))
     zs = ciphertexts(2, moduli[:5], 16, [()]) + ciphertexts(3, moduli[:3], 16, [()])
@@ -99,7 +99,7 @@ def test_operands_at_higher_levels(arithmetic):  # noqa: F811
 
 
 @pytest.mark.parametrize("batches", BATCHES)
-def test_combinations_broadcast(batches, arithmetic):  # noqa: F811
+def test_combinations_broadcast(batches, arithmetic):
     moduli = chain(16, (30, 55))
     xs, ys = (ciphertexts(seed, moduli, 8, batches) for seed in (0, 5))
     zs = ciphertexts(10, moduli, 8, batches[::-1])
@@ -107,7 +107,7 @@ def test_combinations_broadcast(batches, arithmetic):  # noqa: F811
         assert_combines(moduli, xs, ys, zs, numbers(9, moduli, 3, batch), check=True)
 
 
-def test_largest_combination(arithmetic):  # noqa: F811
+def test_largest_combination(arithmetic):
     """Every sum at its longest between two reductions."""
     moduli = chain(16, BITS)
     x = largest(random_residues(0, moduli, 16, (2,)), moduli)

@@ -14,7 +14,8 @@ import pytest
 import scipy.special
 
 import fhejax as fhe
-from fhejax import _compat, functions
+from fhejax import functions
+from fhejax.bootstrapping.profile import key_switches_of
 from fhejax.functions import activations, fits, ranges, reciprocals, signs
 from fhejax.functions.compositions import chained
 
@@ -71,12 +72,6 @@ ROW = re.compile(
     r"On (?P<domain>\(\S+, \S+\))(, gap 2\^-(?P<gap>\d+))?(, size (?P<size>\d+))?, (?P<bits>\d+) bits"
     r"(, \"(?P<family>\w+)\")?: error 2\^-(?P<error>[\d.]+), depth (?P<depth>\d+), (?P<switches>\d+) key switches\."
 )
-SWITCHING = {
-    "fhejax_hoisted_rotations",
-    "fhejax_key_switch",
-    "fhejax_multiply_ciphertexts",
-    "fhejax_relinearize_rescale",
-}
 
 
 def stated(name, row):
@@ -135,7 +130,7 @@ def deep():
 
 def count(jaxpr):
     """Key switches in a program."""
-    return sum(number for name in SWITCHING for _, number in _compat.count_equations(jaxpr, name))
+    return sum(key_switches_of(jaxpr))
 
 
 def points(name, row):

@@ -72,3 +72,13 @@ def test_one_file_touches_the_extension_points(path):
 @pytest.mark.parametrize("path", FILES, ids=dotted)
 def test_files_have_one_subject(path):
     assert path.stat().st_size < 20 * 1024
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_kind_of_value_is_registered_once(path):
+    """Of two functions for one type, `singledispatch` would leave the first unused, without a word."""
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    found = [
+        ast.unparse(each) for node in functions for each in node.decorator_list if ".register(" in ast.unparse(each)
+    ]
+    assert sorted(found) == sorted(set(found))

@@ -30,6 +30,12 @@ Modulus MakeModulus(uint64_t q) {
   return {q, mu, length - 2, MakeFactor(1, q), MakeFactor(word, q), MakeFactor((uint64_t{1} << 52) % q, q)};
 }
 
+uint64_t ProductModulo(const std::vector<uint64_t>& primes, size_t first, const Modulus& q) {
+  uint64_t product = 1 % q.value;
+  for (size_t i = first; i < primes.size(); ++i) product = Multiply(product, primes[i] % q.value, q);
+  return product;
+}
+
 uint64_t TransformRoot(int64_t degree, uint64_t q) {
   uint64_t base = 2;
   while (Power(base, (q - 1) / 2, q) != q - 1) ++base;

@@ -14,6 +14,8 @@ uint64_t Power(uint64_t base, uint64_t exponent, uint64_t q);
 uint64_t Inverse(uint64_t a, uint64_t q);  // q prime
 Factor MakeFactor(uint64_t value, uint64_t q);
 Modulus MakeModulus(uint64_t q);
+// The product of primes[first], primes[first + 1], .. modulo q.
+uint64_t ProductModulo(const std::vector<uint64_t>& primes, size_t first, const Modulus& q);
 
 // psi: the numerically smallest primitive 2N-th root, for which q = 1 mod 2N.
 uint64_t TransformRoot(int64_t degree, uint64_t q);

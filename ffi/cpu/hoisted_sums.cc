@@ -34,14 +34,6 @@ ffi::Error Take(ffi::RemainingArgs operands, size_t index, Residues& out) {
   return ffi::Error::Success();
 }
 
-uint64_t SpecialProduct(const Plan& plan, int64_t limb) {
-  const Modulus& q = *plan.modulus[limb];
-  uint64_t product = 1 % q.value;
-  for (int64_t i = plan.limbs; i < plan.extended_limbs(); ++i)
-    product = Multiply(product, plan.extended[i] % q.value, q);
-  return product;
-}
-
 // A rotation of one of the ciphertexts; without a key, the ciphertext itself.
 struct Baby {
   int64_t input;
@@ -104,7 +96,7 @@ class SumEntry {
   void Rotate(int64_t limb, int64_t number, uint64_t* rotated) const {
     const bool special = limb >= plan_.limbs;
     const Modulus& q = *plan_.modulus[limb];
-    const uint64_t factor = special ? 0 : SpecialProduct(plan_, limb);
+    const uint64_t factor = special ? 0 : ProductModulo(plan_.extended, plan_.limbs, q);
     for (int64_t b = 0; b < babies_; ++b) {
       const Baby& baby = job_.babies[b];
       uint64_t* const out[] = {rotated + 2 * b * block_, rotated + (2 * b + 1) * block_};

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cpu/handlers.h"
-#include "cpu/sampling.h"
 #include "cpu/parallel.h"
+#include "cpu/sampling.h"
 #include "cpu/scratch.h"
 
 namespace fhejax {
@@ -58,8 +58,7 @@ void MakeLimb(const Generation& g, const std::vector<int16_t>& errors, int64_t l
   kernels.forward_ntt(rows.data(), rows.data(), g.digits, table);
   uint64_t* const minus = TaskScratch(g.n + kPiece);
   uint64_t* const piece = minus + g.n;
-  kernels.multiply_factor(g.Limb(g.target, g.target_limbs, limb), MakeFactor(prime - 1, prime), minus, g.n,
-                          q);
+  kernels.multiply_factor(g.Limb(g.target, g.target_limbs, limb), MakeFactor(prime - 1, prime), minus, g.n, q);
   // Masks are drawn modulo the special primes first: see key_masks in fhejax/primitives/key_switch.py.
   const auto place = static_cast<uint32_t>(limb < g.limbs ? g.special + limb : limb - g.limbs);
   for (int64_t d = 0; d < g.digits; ++d)
@@ -70,11 +69,9 @@ void MakeLimb(const Generation& g, const std::vector<int16_t>& errors, int64_t l
       kernels.multiply_add(mask, minus + first, rows[d] + first, rows[d] + first, count, q);
     }
   if (limb >= g.limbs) return;
-  uint64_t product = 1;
-  for (int64_t i = g.limbs; i < g.all(); ++i) product = Multiply(product, g.extended[i] % prime, q);
+  const Factor lift = MakeFactor(ProductModulo(g.extended, g.limbs, q), prime);
   uint64_t* const own = rows[limb / g.digit_size];
-  kernels.multiply_factor(g.Limb(g.source, g.source_limbs, limb), MakeFactor(product, prime), minus, g.n,
-                          q);
+  kernels.multiply_factor(g.Limb(g.source, g.source_limbs, limb), lift, minus, g.n, q);
   kernels.add(own, minus, own, g.n, q);
 }
 

@@ -22,13 +22,11 @@ void AddLifted(const Modulus& q, Factor lift, Factors f, int64_t count, uint64_t
 }
 
 // P modulo each q.
-std::vector<Factor> LiftFactors(const Plan& plan, Moduli special) {
+std::vector<Factor> LiftFactors(const Plan& plan) {
   std::vector<Factor> lift;
   for (int64_t limb = 0; limb < plan.limbs; ++limb) {
     const Modulus& q = *plan.modulus[limb];
-    uint64_t product = 1;
-    for (const uint64_t p : special) product = Multiply(product, p % q.value, q);
-    lift.push_back(MakeFactor(product, q.value));
+    lift.push_back(MakeFactor(ProductModulo(plan.extended, plan.limbs, q), q.value));
   }
   return lift;
 }
@@ -52,7 +50,7 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
     return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: batch axes do not broadcast");
   if (plan.limbs < 2) return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: no modulus would be left");
   const int64_t n = plan.n, kept = plan.limbs - 1;
-  const std::vector<Factor> lift = LiftFactors(plan, special);
+  const std::vector<Factor> lift = LiftFactors(plan);
   ForEntries(batch.count(), n, [&](int64_t first, int64_t entries) {
     const SwitchMemory memory(pool, plan, entries, kept, false);
     const auto factors = [&](int64_t entry, int64_t limb, int64_t offset) -> Factors {
@@ -104,7 +102,7 @@ ffi::Error RelinearizeRescaleHandler(ffi::ThreadPool pool, Input d, ffi::Remaini
     return ffi::Error::InvalidArgument("fhejax_relinearize_rescale: batch axes do not broadcast");
   if (plan.limbs < 2) return ffi::Error::InvalidArgument("fhejax_relinearize_rescale: no modulus would be left");
   const int64_t n = plan.n, kept = plan.limbs - 1;
-  const std::vector<Factor> lift = LiftFactors(plan, special);
+  const std::vector<Factor> lift = LiftFactors(plan);
   ForEntries(batch.count(), n, [&](int64_t first, int64_t entries) {
     const SwitchMemory memory(pool, plan, entries, kept, false);
     const auto row = [&](int64_t entry, int64_t component, int64_t limb) {

@@ -18,7 +18,7 @@ NB_MODULE(_cuda, m) {
       return bundle;
     };
 #define FHEJAX_REGISTER(symbol, name) handlers[name] = stages(&fhejax::symbol##Initialize, &fhejax::symbol);
-    FHEJAX_CUDA_HANDLERS(FHEJAX_REGISTER)
+    FHEJAX_HANDLERS(FHEJAX_REGISTER)
 #undef FHEJAX_REGISTER
     return handlers;
   });

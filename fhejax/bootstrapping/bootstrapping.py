@@ -56,6 +56,7 @@ class Bootstrapping:
         if isinstance(preset, str):
             if preset not in PRESETS:
                 raise ValueError(f"Bootstrapping: no preset {preset!r}; there are {', '.join(map(repr, PRESETS))}")
+            # The preset for trying things out takes ciphertexts of any level.
             slots_first = preset != "T" if slots_first is None else slots_first
             preset = PRESETS[preset]
         preset = preset if slots is None else preset.packed(slots)

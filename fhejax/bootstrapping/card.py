@@ -30,7 +30,7 @@ class Measured:
       random: bits of real slots, uniform in [-1, 1].
       constant: bits where all slots are 1.
       complex: bits of slots whose real and imaginary parts are uniform in [-1, 1].
-      seconds: processor time for real slots, of one thread.
+      seconds: processor time for real slots, of all threads together.
       key_seconds: processor time of making the keys, with the transforms.
       peak: bytes that the process held at most, from the keys to the last result.
     """
@@ -46,12 +46,12 @@ class Measured:
 MACHINE = "two shared cores of an AMD EPYC (family 26, model 2), AVX-512 IFMA"
 # By name and slots, as the command printed them.
 MEASURED = {
-    ("C", 1 << 15): Measured(Bits(27.7, 24.4), Bits(27.6, 24.0), Bits(26.9, 23.6), 2.75, 7.3, 4640_000_000),
-    ("C", 1 << 12): Measured(Bits(29.1, 26.5), Bits(29.1, 26.3), Bits(27.9, 25.2), 2.59, 5.5, 3580_000_000),
-    ("C", 8): Measured(Bits(27.7, 26.7), Bits(26.6, 25.3), Bits(26.3, 25.7), 1.76, 2.7, 2830_000_000),
-    ("A", 1 << 15): Measured(Bits(32.1, 27.5), Bits(32.1, 28.3), Bits(31.1, 27.9), 2.94, 6.3, 3810_000_000),
-    ("B2", 1 << 14): Measured(Bits(21.2, 18.3), Bits(20.9, 18.0), Bits(20.5, 17.3), 1.37, 5.6, 3540_000_000),
-    ("M", 1 << 15): Measured(Bits(28.3, 24.4), Bits(28.2, 24.2), Bits(27.3, 23.5), 2.58, 6.2, 4170_000_000),
+    ("C", 1 << 15): Measured(Bits(27.7, 24.4), Bits(27.6, 24.0), Bits(26.9, 23.6), 2.75, 7.3, 4_640_000_000),
+    ("C", 1 << 12): Measured(Bits(29.1, 26.5), Bits(29.1, 26.3), Bits(27.9, 25.2), 2.59, 5.5, 3_580_000_000),
+    ("C", 8): Measured(Bits(27.7, 26.7), Bits(26.6, 25.3), Bits(26.3, 25.7), 1.76, 2.7, 2_830_000_000),
+    ("A", 1 << 15): Measured(Bits(32.1, 27.5), Bits(32.1, 28.3), Bits(31.1, 27.9), 2.94, 6.3, 3_810_000_000),
+    ("B2", 1 << 14): Measured(Bits(21.2, 18.3), Bits(20.9, 18.0), Bits(20.5, 17.3), 1.37, 5.6, 3_540_000_000),
+    ("M", 1 << 15): Measured(Bits(28.3, 24.4), Bits(28.2, 24.2), Bits(27.3, 23.5), 2.58, 6.2, 4_170_000_000),
 }
 
 
@@ -144,9 +144,9 @@ class Card:
         kinds = {"random": found.random, "complex": found.complex, "all slots 1": found.constant}
         return [
             *((f"bits, {kind}", f"{bits.mean:.1f} mean, {bits.worst:.1f} worst") for kind, bits in kinds.items()),
-            ("time", f"{found.seconds:.2f} s of one core, {each:.3f} s a level"),
+            ("time", f"{found.seconds:.2f} s of processor time, {each:.3f} s a level"),
             ("time, amortised", f"{1e6 * each / self.params.slots:.2f} us a slot and level"),
-            ("time of the keys", f"{found.key_seconds:.1f} s of one core"),
+            ("time of the keys", f"{found.key_seconds:.1f} s of processor time"),
             ("peak memory", f"{_gigabytes(found.peak)} with the keys and JAX"),
             ("machine", self.machine),
         ]

@@ -80,11 +80,6 @@ def of_both(factor: Map) -> Map:
     return {step: np.tile(diagonal, 2) * np.roll(units, -step) for step, diagonal in factor.items()}
 
 
-def applied(factor: Map, x: np.ndarray) -> np.ndarray:
-    """A factor's result, in the clear."""
-    return sum((diagonal * np.roll(x, -step) for step, diagonal in factor.items()), np.zeros_like(x))
-
-
 def _parts(stages, levels):
     """Stages in as many parts, as equal as can be; the first ones are the longer ones."""
     levels = min(levels, len(stages))

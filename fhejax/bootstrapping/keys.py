@@ -8,13 +8,12 @@ Source: Bossuat, Troncoso-Pastoriza & Hubaux, "Bootstrapping for Approximate Hom
 Failure-Probability by Using Sparse-Secret Encapsulation", 2022, section 3.
 """
 
-import jax
 import jax.numpy as jnp
 
 from fhejax import _compat
 from fhejax.primitives.key_generation import switching_key
 from fhejax.primitives.ntt import ntt
-from fhejax.primitives.sampling import sample_uniform
+from fhejax.primitives.sampling import sample_sparse_ternary
 from fhejax.random import split_seed
 
 
@@ -33,18 +32,10 @@ def encapsulation_keys(seed, secret, params, weight):
     """
     secret_seed, down_seed, up_seed = split_seed(seed, 3)
     moduli, special = params.moduli, params.special_moduli
-    sparse = ntt(_sparse_ternary(secret_seed, weight, moduli + special, params.degree), moduli + special)
+    basis = moduli + special
+    sparse = ntt(sample_sparse_ternary(secret_seed, 1, basis, params.degree, weight)[0], basis)
     rows = jnp.array([0, len(moduli)])
     size, deviation = params.digit_size, params.error_deviation
     (mask, error), (mask_up, error_up) = split_seed(down_seed, 2), split_seed(up_seed, 2)
     down = switching_key(mask, error, secret[rows], sparse[rows], moduli[:1], special[:1], 1, deviation, True)
     return down, switching_key(mask_up, error_up, sparse, secret, moduli, special, size, deviation, True)
-
-
-def _sparse_ternary(seed, weight, moduli, degree):
-    """Exactly `weight` coefficients 1 or -1: those places where a uniform stream is least, signs from another."""
-    draws = sample_uniform(seed, 2, moduli[:1], degree)[:, 0]
-    _, places = jax.lax.top_k(-draws[0].astype(jnp.int64), weight)
-    negative = draws[1, places] % 2 == 1
-    values = [jnp.where(negative, jnp.uint64(q - 1), jnp.uint64(1)) for q in moduli]
-    return jnp.zeros((len(moduli), degree), jnp.uint64).at[:, places].set(jnp.stack(values))

@@ -169,7 +169,11 @@ def _level(state):
 
 def key_switches(function: Callable[..., Any], *arguments: Any) -> tuple[int, int]:
     """How many key switches a function takes, counted in its jaxpr: those that share their ModUp, and others."""
-    jaxpr = _compat.x64(jax.make_jaxpr(function))(*arguments).jaxpr
+    return key_switches_of(_compat.x64(jax.make_jaxpr(function))(*arguments).jaxpr)
+
+
+def key_switches_of(jaxpr: Any) -> tuple[int, int]:
+    """The same of a jaxpr."""
     counts = [
         np.multiply(kind(parameters), count)
         for name, kind in _SWITCHES.items()

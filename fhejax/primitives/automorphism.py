@@ -64,5 +64,4 @@ _automorphism = define_primitive(
     reference=_reference,
     handler="fhejax_automorphism_v1",
     attributes=lambda *, element: {"element": np.int64(element)},
-    cuda=True,
 )

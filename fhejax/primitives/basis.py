@@ -173,7 +173,6 @@ _convert_basis = define_primitive(
     reference=_reference_convert,
     handler="fhejax_convert_basis_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )
 _mod_raise = define_primitive(
     "mod_raise",
@@ -181,7 +180,6 @@ _mod_raise = define_primitive(
     composition=_compose_mod_raise,
     handler="fhejax_mod_raise_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=lambda x, **_: x.size,
 )
 _mod_down = define_primitive(
@@ -190,6 +188,5 @@ _mod_down = define_primitive(
     composition=_compose_mod_down,
     handler="fhejax_mod_down_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=lambda x, **_: x.size,
 )

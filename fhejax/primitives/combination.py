@@ -100,5 +100,4 @@ _combination = define_primitive(
     composition=_compose,
     handler="fhejax_combination_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )

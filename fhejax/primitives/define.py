@@ -28,7 +28,6 @@ class Definition:
       handler: the FFI target, the same on every platform; None where the reference always serves.
       handler_from: bytes of the result from which on the handler serves.
       attributes: the handler's attributes from the primitive's parameters; None: the parameters themselves.
-      cuda: whether the handler exists for CUDA too.
       workspace: the 64-bit words that the CUDA handler works in; None: none.
       composed: whether it is a whole operation, made of smaller primitives.
       by_jax: the lowering rule of the composition or the reference.
@@ -38,7 +37,6 @@ class Definition:
     handler: str | None
     handler_from: int
     attributes: Attributes | None
-    cuda: bool
     workspace: Callable[..., int] | None
     composed: bool
     by_jax: Callable
@@ -57,7 +55,6 @@ def define_primitive(
     handler: str | None = None,
     handler_from: int = 0,
     attributes: Attributes | None = None,
-    cuda: bool = False,
     workspace: Callable[..., int] | None = None,
     multiple_results: bool = False,
 ) -> Callable:
@@ -71,7 +68,6 @@ def define_primitive(
       handler: the FFI target that returns the same bits.
       handler_from: bytes of the result from which on the handler serves; below, the reference does.
       attributes: `(**parameters) -> dict`, the handler's attributes; the parameters themselves if None.
-      cuda: whether `ffi/cuda` has the handler.
       workspace: `(*avals, **parameters) -> int`, how many 64-bit words of its own the CUDA handler works in: a last
         result of the call, flat, that nobody sees. None: it needs none.
       multiple_results: whether `abstract` and `reference` return a list.
@@ -92,18 +88,15 @@ def define_primitive(
         handler,
         handler_from,
         attributes,
-        cuda,
         workspace,
         composition is not None,
         _compat.lower_function(as_jax, multiple_results),
     )
     definitions[primitive.name] = definition
-    if handler is not None:
-        native.handlers[handler] = cuda
     _compat.register_lowering(primitive, functools.partial(_lower_without_kernels, definition))
     if handler is not None:
+        native.handlers.add(handler)
         _compat.register_lowering(primitive, functools.partial(lower_on_cpu, definition), platform="cpu")
-    if handler is not None and cuda:
         _compat.register_lowering(primitive, functools.partial(_lower_on_cuda, definition), platform="cuda")
     _compat.register_batching(primitive, functools.partial(_batch, primitive))
 

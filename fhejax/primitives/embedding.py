@@ -124,7 +124,6 @@ _slots_to_coefficients = define_primitive(
     reference=_reference_inverse,
     handler="fhejax_slots_to_coefficients_v1",
     attributes=lambda *, degree: {},
-    cuda=True,
     workspace=lambda z, *, degree: 2 * z.size if z.shape[-1] > 1 << 11 else 0,  # of what one block does not transform
 )
 _coefficients_to_slots = define_primitive(
@@ -133,5 +132,4 @@ _coefficients_to_slots = define_primitive(
     reference=_reference_forward,
     handler="fhejax_coefficients_to_slots_v1",
     attributes=lambda *, slots: {},
-    cuda=True,
 )

@@ -140,7 +140,6 @@ _encrypt_public = define_primitive(
     composition=_compose_encrypt,
     handler="fhejax_encrypt_public_v1",
     attributes=_encryption_attributes,
-    cuda=True,
     workspace=_encryption_workspace,
 )
 _decrypt_coefficients = define_primitive(
@@ -149,6 +148,5 @@ _decrypt_coefficients = define_primitive(
     composition=_compose_decrypt,
     handler="fhejax_decrypt_coefficients_v1",
     attributes=lambda *, moduli: {**modulus_attributes(moduli=moduli), "places": places(moduli)},
-    cuda=True,
     workspace=_decryption_workspace,
 )

@@ -102,5 +102,4 @@ _switching_key = define_primitive(
     composition=_compose,
     handler="fhejax_switching_key_v1",
     attributes=_attributes,
-    cuda=True,
 )

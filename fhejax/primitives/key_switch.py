@@ -339,7 +339,6 @@ _inner_product = define_primitive(
     reference=_reference_inner_product,
     handler="fhejax_inner_product_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )
 _gadget_product = define_primitive(
     "gadget_product",
@@ -347,7 +346,6 @@ _gadget_product = define_primitive(
     composition=_compose_gadget_product,
     handler="fhejax_gadget_product_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_switch_workspace(divides=False),
 )
 _key_switch = define_primitive(
@@ -356,7 +354,6 @@ _key_switch = define_primitive(
     composition=_compose_key_switch,
     handler="fhejax_key_switch_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_switch_workspace(divides=True),
 )
 _hoisted_rotations = define_primitive(
@@ -365,7 +362,6 @@ _hoisted_rotations = define_primitive(
     composition=_compose_hoisted_rotations,
     handler="fhejax_hoisted_rotations_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_rotations_workspace,
     multiple_results=True,
 )

@@ -311,7 +311,6 @@ _hoisted_sums = define_primitive(
     composition=_compose_sums,
     handler="fhejax_hoisted_sums_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_sums_workspace,
     multiple_results=True,
 )
@@ -321,6 +320,5 @@ _add_rotation = define_primitive(
     composition=_compose_rotation,
     handler="fhejax_add_rotation_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_rotation_workspace,
 )

@@ -142,7 +142,6 @@ def _define(name, function, handler_from: int | None = 0):
         handler=None if handler_from is None else f"fhejax_{name}_v1",
         handler_from=handler_from or 0,
         attributes=modulus_attributes,
-        cuda=handler_from is not None,
     )
 
 
@@ -165,7 +164,6 @@ _multiply_scalar = define_primitive(
     reference=_reference(lambda a, scalar, q, mu, shift: multiply_mod(a, scalar[..., None], q, mu, shift)),
     handler="fhejax_multiply_scalar_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )
 
 

@@ -130,7 +130,6 @@ _multiply_ciphertexts = define_primitive(
     composition=_compose,
     handler="fhejax_multiply_ciphertexts_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_workspace,
 )
 _relinearize_rescale = define_primitive(
@@ -139,6 +138,5 @@ _relinearize_rescale = define_primitive(
     composition=_compose_ending,
     handler="fhejax_relinearize_rescale_v1",
     attributes=modulus_attributes,
-    cuda=True,
     workspace=_ending_workspace,
 )

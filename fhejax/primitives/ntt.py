@@ -115,7 +115,6 @@ _ntt = define_primitive(
     reference=_reference_forward,
     handler="fhejax_ntt_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )
 _inverse_ntt = define_primitive(
     "inverse_ntt",
@@ -123,5 +122,4 @@ _inverse_ntt = define_primitive(
     reference=_reference_inverse,
     handler="fhejax_inverse_ntt_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )

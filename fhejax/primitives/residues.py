@@ -189,7 +189,7 @@ def _abstract_to_float(name):
 
 def _define(name, abstract, attributes, **meaning):
     return define_primitive(
-        name, abstract=abstract(name), handler=f"fhejax_{name}_v1", attributes=attributes, cuda=True, **meaning
+        name, abstract=abstract(name), handler=f"fhejax_{name}_v1", attributes=attributes, **meaning
     )
 
 

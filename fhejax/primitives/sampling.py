@@ -324,7 +324,6 @@ def _define(name, reference, workspace=None):
         reference=reference,
         handler=f"fhejax_{name}_v1",
         attributes=_attributes,
-        cuda=True,
         workspace=workspace,
     )
 
@@ -338,7 +337,6 @@ _chacha20 = define_primitive(
     abstract=_abstract_chacha20,
     reference=_reference_chacha20,
     handler="fhejax_chacha20_v1",
-    cuda=True,
 )
 
 

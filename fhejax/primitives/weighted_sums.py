@@ -72,5 +72,4 @@ _weighted_sums = define_primitive(
     reference=_reference,
     handler="fhejax_weighted_sums_v1",
     attributes=modulus_attributes,
-    cuda=True,
 )

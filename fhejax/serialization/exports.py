@@ -29,9 +29,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
       >>> import fhejax as fhe
       >>> export = jax.export.export(jax.jit(fhe.negate), disabled_checks=fhe.export_checks())
     """
-    extension = native.cpu_extension()
-    names = {*(extension.registrations() if extension else ()), *native.cuda_handlers()}
-    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(names)]
+    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(native.handlers)]
 
 
 def _serialize_static(kind: type, metadata: tuple[Any, ...]) -> bytes:

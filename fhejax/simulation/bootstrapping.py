@@ -99,22 +99,6 @@ def _(x, step, keys):
     return arithmetic.automorphisms(x, [galois_element(x.params, step)], [None])[0]
 
 
-@stages.repeated.register(Simulated)
-def _(x):
-    # Between the coefficients of fewer slots lie others, of which the errors are those of another run.
-    between = jnp.roll(x.errors, 1, axis=-2)
-    errors = jnp.concatenate([x.errors + between, x.errors - between], axis=-1)
-    shift = between[..., 0, :] if x.noisy else 0
-    values = jnp.concatenate([x.values + shift, x.values - shift], axis=-1)
-    return dataclasses.replace(x, values=values, errors=errors, slots=2 * x.slots)
-
-
-@stages.halved.register(Simulated)
-def _(x):
-    values, errors = (sum(jnp.split(each, 2, axis=-1)) / 2 for each in (x.values, x.errors))
-    return dataclasses.replace(x, values=values, errors=errors, slots=x.slots // 2)
-
-
 @stages.multiply_by_i.register(Simulated)
 def _(x):
     x = as_complex(x)
@@ -123,6 +107,7 @@ def _(x):
 
 @stages.repeated.register(Simulated)
 def _(x):
+    # Errors between the coefficients of fewer slots are left out: `halved` would take them away again.
     values, errors = (jnp.concatenate([part, part], axis=-1) for part in (x.values, x.errors))
     return dataclasses.replace(x, values=values, errors=errors, slots=2 * x.slots)
 

@@ -8,7 +8,7 @@ extern "C" {
 // A line for each handler: its symbol and its name.
 const char* FhejaxEmulatedHandlers() {
 #define FHEJAX_LINE(symbol, name) #symbol " " name "\n"
-  return FHEJAX_CUDA_HANDLERS(FHEJAX_LINE);
+  return FHEJAX_HANDLERS(FHEJAX_LINE);
 #undef FHEJAX_LINE
 }
 
