@@ -1,11 +1,28 @@
-"""Two CPU devices, and slow tests left out unless asked for."""
+"""Two CPU devices, a cache of compiled programs, examples that stay, and slow tests left out unless asked for."""
 
 import os
+import pathlib
+
+ROOT = pathlib.Path(__file__).parent.parent
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+# Read by JAX when it is imported, here and in the processes that tests start. A program's key in the cache has the
+# names and attributes of the handlers that it calls, not their code: those that are loaded serve.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / "build" / "compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import jaxtyping
-import pytest
+import hypothesis  # noqa: E402
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
+
+hypothesis.settings.register_profile("same", derandomize=True)
+
+
+def pytest_configure(config):
+    """Examples are drawn anew only where slow tests run too."""
+    if not config.getoption("-m"):
+        hypothesis.settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(config, items):
