@@ -1,19 +1,41 @@
-# Two commands that need nothing beforehand but Python and a C++ compiler: make demo, make test.
+# Commands that need nothing beforehand but Python and a C++ compiler: make demo, make test; make check is the quick part.
 PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 SANITIZERS := sanitize-address,undefined sanitize-thread
 
-.PHONY: demo test test-all lint sanitize $(SANITIZERS) clean
+# Two processes, each with files next to each other, so that they make few keys and programs twice.
+PYTEST := $(RUN)/pytest -n 2 --dist worksteal
+EVERYTHING := -m "slow or not slow"
+CHECKED := $(wildcard tests/test_imports.py tests/test_parameters.py tests/test_*errors.py tests/test_*plan*.py)
+EMULATED := $(wildcard tests/test_cuda*.py tests/test_emulator.py)
+REFERENCES := $(shell grep -lE "from (references|emulation) import|\"reference\"" tests/test_*.py)
+
+.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) clean
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
 
+check: lint
+	$(PYTEST) -q $(CHECKED)
+
+# What it leaves out, slow tests and what has not changed since it passed, it says at the end.
 test: lint
-	$(RUN)/pytest -n 2 tests --pyargs fhejax
+	$(PYTEST) tests --pyargs fhejax
 
 test-all: lint
-	$(RUN)/pytest -n 2 -m "slow or not slow" tests --pyargs fhejax
+	$(PYTEST) $(EVERYTHING) tests --pyargs fhejax
+
+# Parts of test-all, for what a change touches: every reference computed; CUDA's handlers, emulated.
+test-references: $(VENV)/test
+	$(PYTEST) $(EVERYTHING) $(filter-out $(EMULATED),$(REFERENCES))
+
+test-emulated: $(VENV)/test
+	$(PYTEST) $(EVERYTHING) $(EMULATED)
+
+# Writes tests/digests.json from references and emulated handlers, if they pass.
+digests: $(VENV)/test
+	FHEJAX_WRITE_DIGESTS=1 $(PYTEST) $(REFERENCES)
 
 # Kernels and handlers as a program without Python, under sanitizers. setarch where it is allowed: thread sanitizers
 # before 2024 refuse addresses that are spread widely.
@@ -29,7 +51,8 @@ lint: $(VENV)/test
 	$(RUN)/ruff format --check .
 	$(RUN)/pyright --pythonpath $(RUN)/python
 
-SOURCES := Makefile pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py ffi/*/*)
+# Python files are found where they lie.
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard ffi/*/*)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
