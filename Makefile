@@ -11,7 +11,7 @@ CHECKED := $(wildcard tests/test_imports.py tests/test_parameters.py tests/test_
 EMULATED := $(wildcard tests/test_cuda*.py tests/test_emulator.py)
 REFERENCES := $(shell grep -lE "from (references|emulation) import|\"reference\"" tests/test_*.py)
 
-.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) clean
+.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) clean FORCE
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
@@ -51,8 +51,13 @@ lint: $(VENV)/test
 	$(RUN)/ruff format --check .
 	$(RUN)/pyright --pythonpath $(RUN)/python
 
-# Python files are found where they lie.
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard ffi/*/*)
+# An editable install knows modules by name, and reads them where they lie.
+MODULES := $(sort $(wildcard fhejax/*.py fhejax/*/*.py fhejax/*/*/*.py))
+SOURCES := $(VENV)/modules pyproject.toml CMakeLists.txt $(wildcard ffi/common/* ffi/cpu/*)
+
+$(VENV)/modules: FORCE | $(VENV)/bin/python
+	@echo $(MODULES) | cmp -s - $@ || echo $(MODULES) > $@
+FORCE:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

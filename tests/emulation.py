@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import references
 
-from fhejax import _compat, native
-from fhejax.primitives import define
+from fhejax import _compat
+from fhejax.primitives import define, native
 
 ROOT = pathlib.Path(__file__).parent.parent
 PLANTED = {"TestPlanted": "fhejax_test_planted", "TestNttOfShape": "fhejax_test_ntt_of_shape"}

@@ -18,8 +18,8 @@ import jax
 import numpy as np
 
 import fhejax
-from fhejax import native
-from fhejax.primes import primitive_root
+from fhejax.parameters.primes import primitive_root
+from fhejax.primitives import native
 
 ROOT = pathlib.Path(__file__).parent.parent
 FILE = pathlib.Path(__file__).with_name("digests.json")

@@ -9,7 +9,7 @@ from references import lowerings
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 from fhejax.primitives.combination import combination
 from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts
 

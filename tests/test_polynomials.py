@@ -12,7 +12,7 @@ from numpy.polynomial import chebyshev
 from references import assert_equals_reference
 
 import fhejax as fhe
-from fhejax.simulation import noise
+from fhejax.kinds import noise
 
 PARAMS = fhe.Parameters.for_depth(5, log_degree=8, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)

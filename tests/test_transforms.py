@@ -23,7 +23,7 @@ from operations import CARRIED, OPERATIONS, PARAMS, Keys, entries, keys, make_ke
 from references import assert_equals_reference
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 
 BOTH_FLAGS = pytest.mark.parametrize("flag", [False, True], ids=["x64-off", "x64-on"], indirect=True)
 ONCE = [  # every primitive of the table, in as few operations
