@@ -13,6 +13,7 @@ from residues import chain, on_device, random_residues
 
 import fhejax as fhe
 from fhejax import _compat
+from fhejax.parameters.primes import nearest_prime
 from fhejax.primitives import define, modular, native
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.ntt import inverse_ntt, ntt
@@ -54,7 +55,7 @@ def test_every_pair_of_boundary_residues(name, arithmetic):
 @pytest.mark.parametrize("bits", [50, 61])
 def test_many_products(bits, arithmetic):
     """At the largest prime that doubles serve, and at the largest of all: next to q, and anything."""
-    (q,) = moduli = (fhe.primes.nearest_prime((1 << bits) - 1, 2, []),)
+    (q,) = moduli = (nearest_prime((1 << bits) - 1, 2, []),)
     assert q < 1 << bits
     rng = np.random.default_rng(bits)
     any_of = lambda: rng.integers(0, q, 1 << 17, dtype=np.uint64)
@@ -119,7 +120,7 @@ def test_transforms(transform, log_n, arithmetic):
 def test_largest_residues(transform, arithmetic):
     """The ends of lazy ranges, at the largest primes that each arithmetic serves."""
     n = 1 << 12
-    moduli = tuple(fhe.primes.nearest_prime((1 << bits) - 1, 2 * n, []) for bits in (50, 61))
+    moduli = tuple(nearest_prime((1 << bits) - 1, 2 * n, []) for bits in (50, 61))
     q = np.array(moduli, np.uint64)[:, None]
     patterns = [np.full(n, 1), np.arange(n) % 2, (np.arange(n) // 64) % 2, np.arange(n) < n // 2]
     x = on_device(np.stack([(q - 1) * pattern.astype(np.uint64) for pattern in patterns]))

@@ -8,7 +8,7 @@ from emulation import assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues, spread
 
-import fhejax as fhe
+from fhejax.parameters.primes import nearest_prime
 from fhejax.primitives.basis import convert_basis, mod_down, mod_raise
 
 MIXED = (50, 40, 61, 30, 49, 55, 20, 60, 45, 51)
@@ -26,9 +26,9 @@ def test_convert_basis(sizes, n, arithmetic):
 @pytest.mark.parametrize("terms", [2, 3, 4, 62, 130])
 @pytest.mark.parametrize("bits", [49, 61])
 def test_convert_basis_of_many_and_largest_residues(terms, bits, arithmetic):
-    source = [fhe.primes.nearest_prime((1 << bits) - 1, 16, [])]
+    source = [nearest_prime((1 << bits) - 1, 16, [])]
     while len(source) < terms:
-        source.append(fhe.primes.nearest_prime((1 << bits) - 1, 16, source))
+        source.append(nearest_prime((1 << bits) - 1, 16, source))
     target = chain(8, (50, 61, 35, 36, 37, 47, 48, 46, 60))
     largest = on_device(np.array([[q - 1, 1, q // 2, q // 2 + 1] * 10 for q in source], np.uint64))
     assert_equals_reference(lambda x: convert_basis(x, tuple(source), target), largest)

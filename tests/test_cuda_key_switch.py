@@ -7,7 +7,7 @@ from emulation import assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
-import fhejax as fhe
+from fhejax.parameters.primes import nearest_prime
 from fhejax.primitives.double_hoisting import Basis, add_rotation, hoisted_sums
 from fhejax.primitives.key_switch import (
     SeededKey,
@@ -134,7 +134,7 @@ def test_plaintexts_that_repeat(width):
 def test_largest_residues(bits, arithmetic):
     n, primes = 1 << 6, []
     for _ in range(4):
-        primes.append(fhe.primes.nearest_prime((1 << bits) - 1, 2 * n, primes))
+        primes.append(nearest_prime((1 << bits) - 1, 2 * n, primes))
     moduli, special = tuple(primes[:3]), tuple(primes[3:])
     q = np.array(primes, np.uint64)[:, None]
     largest = lambda *batch: on_device(np.broadcast_to(q - np.uint64(1), (*batch, 4, n)))
