@@ -29,16 +29,17 @@ ORDER = [
     "functions.sqrt_log", "functions.softmax", "bootstrapping.failure", "bootstrapping.preset", "bootstrapping.dft",
     "bootstrapping.mod1", "bootstrapping.keys", "bootstrapping.plan", "bootstrapping.report",
     "bootstrapping.bootstrapping", "bootstrapping.stages", "kinds.simulated_bootstrapping", "bootstrapping.refresh",
-    "bootstrapping.batch", "bootstrapping.profile", "bootstrapping.__main__", "serialization.headers",
-    "serialization.container", "serialization.source", "serialization.numbers", "serialization.residues",
-    "serialization.polynomials", "serialization.transforms", "serialization.plans", "serialization.kinds",
-    "serialization.files", "serialization.exports", "bootstrapping.files", "arrays.layouts.layout",
+    "bootstrapping.batch", "bootstrapping.profile", "bootstrapping.__main__", "arrays.layouts.layout",
     "arrays.layouts.axis_digits", "arrays.layouts.broadcasting", "arrays.layouts.maps", "arrays.layouts.record",
     "arrays.layouts.shapes", "arrays.layouts.placement", "arrays.operations.views", "arrays.operations.elementwise",
     "arrays.operations.conversions", "arrays.operations.reductions", "arrays.products.sums", "kinds.simulated_sums",
     "arrays.products.columns", "arrays.products.grids", "arrays.products.plans", "arrays.products.ciphertext_products",
     "arrays.products.diagonal_products", "arrays.products.matmul", "arrays.images.multiplexing",
-    "arrays.images.convolutions", "arrays.images.pooling", "arrays.array", "arrays.exports", "arrays.files",
+    "arrays.images.convolutions", "arrays.images.pooling", "arrays.array",
+    "serialization.headers", "serialization.records", "serialization.parameter_sets", "serialization.container",
+    "serialization.source", "serialization.tensors", "serialization.checks", "serialization.codec",
+    "serialization.evaluation_keys", "serialization.bootstrapping_keys", "serialization.table", "serialization.files",
+    "serialization.exports",
 ]  # fmt: skip
 
 
