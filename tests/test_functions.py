@@ -16,7 +16,7 @@ import scipy.special
 import fhejax as fhe
 from fhejax import functions
 from fhejax.bootstrapping.profile import key_switches_of
-from fhejax.functions import activations, comparison, fits, inverse, range_extension
+from fhejax.functions import comparison, fits, inverse, range_extension
 from fhejax.functions.composite import chained
 
 DEEP = fhe.Parameters.for_depth(25, log_degree=9, security=None)
@@ -335,12 +335,16 @@ def test_range_extension_keeps_what_is_near_and_what_is_flat(degrees):
     assert np.min(outside) > ratio * (1 - 1e-6) and np.max(outside) < 1 + 1e-9
 
 
-def test_range_extension_is_taken_where_it_is_cheaper():
-    narrow, wide = (activations._sigmoid((-r, r), 8.0) for r in (8.0, 96.0))
-    assert len(narrow.degrees) == 1 and len(wide.degrees) > 1 and wide.error <= 2.0**-8
-    odd = lambda x: np.tanh(x / 2) / 2
-    degree = fits.estimated_degree(odd, (-96.0, 96.0), 2.0**-8, parity="odd")
-    assert wide.cost < fits.cost_of_degree(degree, (-96.0, 96.0), "odd")
+def test_range_extension_is_taken_where_it_is_cheaper(deep):
+    for radius, extended in ((8.0, False), (96.0, True)):
+        domain = (-radius, radius)
+        program, out = jax.make_jaxpr(functools.partial(functions.sigmoid, domain=domain, bits=8), return_shape=True)(
+            *deep
+        )
+        cost = DEEP.max_level - out.level, count(program.jaxpr)
+        degree = fits.estimated_degree(lambda x: np.tanh(x / 2) / 2, domain, 2.0**-8, parity="odd")
+        single = fits.cost_of_degree(degree, domain, "odd")
+        assert cost < single if extended else cost == single
 
 
 def test_families_of_cheon_kim_kim():
