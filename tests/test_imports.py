@@ -35,8 +35,9 @@ ORDER = [
     "serialization.files", "serialization.exports", "bootstrapping.files", "arrays.layouts.layout",
     "arrays.layouts.axis_digits", "arrays.layouts.broadcasting", "arrays.layouts.maps", "arrays.layouts.record",
     "arrays.layouts.shapes", "arrays.layouts.placement", "arrays.operations.views", "arrays.operations.elementwise",
-    "arrays.operations.conversions", "arrays.operations.reductions", "arrays.products.sums", "kinds.simulated_sums",
-    "arrays.products.columns", "arrays.products.grids", "arrays.products.plans", "arrays.products.ciphertext_products",
+    "arrays.operations.conversions", "arrays.operations.sum_plan", "arrays.operations.reductions",
+    "arrays.products.sums", "kinds.simulated_sums", "arrays.products.pairs", "arrays.products.columns",
+    "arrays.products.grids", "arrays.products.plans", "arrays.products.ciphertext_products",
     "arrays.products.diagonal_products", "arrays.products.matmul", "arrays.images.multiplexing",
     "arrays.images.convolutions", "arrays.images.pooling", "arrays.array", "arrays.exports", "arrays.files",
 ]  # fmt: skip
