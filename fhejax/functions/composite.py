@@ -2,9 +2,10 @@
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -50,6 +51,48 @@ class Composition:
 
 # What may be built, with about what it will cost.
 Option = tuple[Cost, Callable[[], Composition]]
+
+
+@runtime_checkable
+class Elementwise(Protocol):
+    """A function of every slot, as it is called."""
+
+    def __call__(
+        self, x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
+    ) -> Encrypted: ...
+
+
+_ARGUMENTS = """
+
+Args:
+  x: a ciphertext or simulated values.
+  keys: evaluation keys; None for simulated values.
+  domain: (a, b) that the slots lie in.
+  bits: the absolute error is to be at most 2^-bits.
+
+Returns:
+  Level out: lower by the depth. Scale out: canonical. Error added: 2^-bits, what becomes of x's error, and roundings.
+  Keys needed: relinearisation.
+
+Raises:
+  LevelError: not enough levels are left.
+  ValueError: a domain that is none or that the function is not for, or bits that are not reachable.
+"""
+
+
+def elementwise(compose: Callable[[Domain, float], Composition]) -> Elementwise:
+    """The function that computes what `compose` chooses; its docstring goes on with the arguments."""
+    name, chosen = compose.__name__, functools.lru_cache(maxsize=256)(compose)
+
+    def function(
+        x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
+    ) -> Encrypted:
+        return computed(name, chosen, x, keys, domain, bits)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = compose.__module__
+    function.__doc__ = inspect.cleandoc(compose.__doc__ or "") + _ARGUMENTS
+    return function
 
 
 def cost_of(polynomials: Iterable[Polynomial]) -> Cost:

@@ -81,6 +81,11 @@ def taken(ciphertext: Any, index: Any) -> Any:
     return jax.tree.unflatten(tree, rows)
 
 
+def keys_of(x: Any, y: Any) -> Any:
+    """The evaluation keys of two operands: those of x, or else of y."""
+    return x.keys if x.keys is not None else y.keys
+
+
 def rows(x: Arranged, numbers: tuple[int, ...]) -> Any:
     """The ciphertexts of an array with these numbers."""
     if numbers == tuple(range(x.layout.ciphertexts)):
@@ -114,12 +119,12 @@ def applied(x: Array, linear: ArrayMap) -> Array:
         outputs = stacked(apply(linear.transform, [taken(x.ciphertext, i) for i in range(count)], x.keys))
     else:
         groups = [taken(x.ciphertext, slice(i, None, inputs)) for i in range(inputs)]
-        outputs = _in_a_row(stacked(apply(linear.transform, groups, x.keys)))
+        outputs = in_a_row(stacked(apply(linear.transform, groups, x.keys)))
     return replace(x, ciphertext=outputs, layout=linear.target)
 
 
 @_compat.x64
-def _in_a_row(ciphertexts: Any) -> Any:
+def in_a_row(ciphertexts: Any) -> Any:
     """The last two batch axes as one."""
     leaves, tree = jax.tree.flatten(ciphertexts)
     axes = [leaf.ndim - own for leaf, own in zip(leaves, own_axes(ciphertexts), strict=True)]
