@@ -4,7 +4,7 @@ from fhejax.arrays.array import EncryptedArray
 from fhejax.arrays.exports import read_layout, write_layout
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.maps import ArrayMap
-from fhejax.scheme.values import Ciphertext
+from fhejax.kinds.ciphertext import Ciphertext
 from fhejax.serialization import headers, kinds, residues, transforms
 from fhejax.serialization.source import Source, Written, on_device, refuse_simulated
 

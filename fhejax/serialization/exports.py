@@ -5,10 +5,11 @@ from typing import Any
 
 import jax.export
 
+from fhejax.kinds.ciphertext import Ciphertext
 from fhejax.kinds.simulated import Simulated
 from fhejax.linear.transform import LinearTransform
 from fhejax.primitives import native
-from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
+from fhejax.scheme.values import EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 from fhejax.serialization import headers, transforms
 
 

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from fhejax.kinds.ciphertext import Ciphertext
 from fhejax.linear.transform import LinearTransform
 from fhejax.parameters.parameters import Parameters
 from fhejax.planning.plan import KeyPlan
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
+from fhejax.scheme.values import EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 from fhejax.serialization import headers, plans, polynomials, residues, transforms
 from fhejax.serialization.source import Source, Written
 

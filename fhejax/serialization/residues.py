@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from fhejax.errors import MissingKeyError, ParametersMismatchError
+from fhejax.kinds.ciphertext import Ciphertext
 from fhejax.parameters.parameters import Parameters
 from fhejax.planning.plan import KeyPlan
-from fhejax.scheme.values import Ciphertext, EvaluationKeys, PublicKey, SecretKey, SwitchingKey, galois_steps
+from fhejax.scheme.values import EvaluationKeys, PublicKey, SecretKey, SwitchingKey, galois_steps
 from fhejax.serialization import headers
 from fhejax.serialization.source import Source, Tensor, Written, check_array, on_device
 

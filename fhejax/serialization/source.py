@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fhejax import _compat
-from fhejax.kinds.simulated import Simulated
+from fhejax.kinds.base import Kind
 from fhejax.serialization.container import TensorFile, dtype_of, pieces
 from fhejax.serialization.headers import field, unseal
 
@@ -132,9 +132,10 @@ def refuse_simulated(value: Any) -> None:
     Raises:
       TypeError: it is simulated.
     """
-    if isinstance(value, Simulated):
+    if isinstance(value, Kind) and value.in_the_clear:
         raise TypeError(
-            "save: Simulated values are in the clear, and whoever gets their file would see what a ciphertext hides; "
+            f"save: {type(value).__name__} values are in the clear, and whoever gets their file would see what a "
+            "ciphertext hides; "
             "if that is meant, type numpy.save(path, x.values)"
         )
 

@@ -25,9 +25,8 @@ import numpy as np
 from fhejax import _compat
 from fhejax.arrays.layouts.axis_digits import joined
 from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nested, padded_size
-from fhejax.arrays.layouts.record import Array, own_axes, taken
+from fhejax.arrays.layouts.record import Array, taken
 from fhejax.arrays.layouts.shapes import matmul_shape
-from fhejax.arrays.products.sums import finished, tensor_sum, weighted
 from fhejax.errors import LevelError
 from fhejax.linear.diagonals import numbers
 from fhejax.operations import arithmetic
@@ -72,7 +71,7 @@ def columns_times_matrix(x: Array, w: Any) -> Array:
     _check_weights(w, ciphertext)
     scale = product_scale(params, level, ciphertext.scale * params.plain_scale_at(level))
     axes = (*lead, (Digit(shape[-1], layout.slots),) if shape[-1] > 1 else ())
-    return replace(x, ciphertext=weighted(ciphertext, w, scale), layout=replace(layout, shape=shape, axes=axes))
+    return replace(x, ciphertext=ciphertext._weighted_sums(w, scale), layout=replace(layout, shape=shape, axes=axes))
 
 
 def entries(shape: Sequence[int], slots: int) -> Layout:
@@ -133,9 +132,9 @@ def contracted(x: Array, y: Array, keys: Any) -> Array | None:
     # [n, m] ciphertexts and [m, p], broadcast against each other for each of the m.
     xs = [taken(one, meeting.x[:, i, None]) for i in range(meeting.x.shape[1])]
     ys = [taken(other, meeting.y[None, i]) for i in range(meeting.y.shape[0])]
-    total = tensor_sum(xs[0], xs, ys)
+    total = xs[0]._tensor_sum(xs, ys)
     key = arithmetic.relinearization_key("matmul", keys, total)
-    total = finished(total, key, product_scale(total.params, total.level, total.scale))
+    total = total._relinearize_rescale(key, product_scale(total.params, total.level, total.scale))
     return replace(x, ciphertext=_in_a_row(total), keys=keys, layout=meeting.target)
 
 
@@ -211,7 +210,7 @@ def _in_a_row(ciphertext: Any) -> Any:
     leaves, tree = jax.tree.flatten(ciphertext)
     rows = [
         jnp.reshape(leaf, (*leaf.shape[: leaf.ndim - own - 2], -1, *leaf.shape[leaf.ndim - own :]))
-        for leaf, own in zip(leaves, own_axes(ciphertext), strict=True)
+        for leaf, own in zip(leaves, ciphertext.leaf_axes, strict=True)
     ]
     return jax.tree.unflatten(tree, rows)
 

@@ -20,10 +20,9 @@ from fhejax.arrays.layouts.record import Array, applied, taken
 from fhejax.arrays.layouts.shapes import flat_indices, matmul_shape
 from fhejax.arrays.operations.elementwise import multiply
 from fhejax.arrays.operations.reductions import summed
-from fhejax.arrays.products.sums import finished, tensor_sum
 from fhejax.errors import LevelError
+from fhejax.kinds.requirements import check_same_params
 from fhejax.operations import arithmetic
-from fhejax.operations.encryption import check_same_params
 from fhejax.operations.levels import align, product_scale, to_canonical
 from fhejax.operations.rotations import rotate_many
 
@@ -78,9 +77,9 @@ def diagonals_times_vector(x: Array, v: Array) -> Array:
             )
         count, stride = x.shape[-1], _stride(v.layout)
         rotated = rotate_many(taken(other, 0), [k * stride for k in range(count)], keys)
-        total = tensor_sum(rotated[0], rotated, [taken(one, k) for k in range(count)])
+        total = rotated[0]._tensor_sum(rotated, [taken(one, k) for k in range(count)])
         key = arithmetic.relinearization_key("matmul", keys, total)
-        total = finished(total, key, product_scale(total.params, total.level, total.scale))
+        total = total._relinearize_rescale(key, product_scale(total.params, total.level, total.scale))
         layout = replace(x.layout, shape=shape, axes=x.layout.axes[:-1], diagonal=False)
         return replace(x, ciphertext=taken(total, None), keys=keys, layout=layout)
     return summed(multiply(x, _beside(x, v)), -1)
