@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, NoReturn, get_type_hints
 
 import numpy as np
 
+from fhejax.kinds.base import Kind
 from fhejax.parameters.parameters import Parameters
-from fhejax.scheme.values import Operators
 from fhejax.serialization.checks import check_static
 from fhejax.serialization.headers import FORMAT
 from fhejax.serialization.parameter_sets import describe_parameters, read_parameters
@@ -124,7 +124,7 @@ def check_fields(record: Record, fields: dict[str, Any]) -> None:
 def refuse(value: Any, expected: str) -> NoReturn:
     """Refuses a value of another kind; above all one in the clear, where a ciphertext may be meant."""
     kind = type(value).__name__
-    if isinstance(value, Operators):
+    if isinstance(value, Kind) and value.in_the_clear:
         raise TypeError(
             f"save: {kind} values are in the clear, and whoever gets their file would see what a ciphertext hides; "
             "if that is meant, type numpy.save(path, x.values)"

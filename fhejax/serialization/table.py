@@ -10,12 +10,13 @@ from fhejax.arrays.array import EncryptedArray
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.maps import ArrayMap
 from fhejax.bootstrapping.bootstrapping import BootstrappingKeys
+from fhejax.kinds.ciphertext import Ciphertext
 from fhejax.linear.transform import LinearTransform
 from fhejax.parameters.parameters import Parameters
 from fhejax.planning.plan import KeyPlan, KeyUse
 from fhejax.polynomials.checks import checked_domain, checked_parity
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey
+from fhejax.scheme.values import EvaluationKeys, Plaintext, PublicKey, SecretKey
 from fhejax.serialization import bootstrapping_keys, checks, codec, evaluation_keys
 from fhejax.serialization.codec import Record, static_types
 from fhejax.serialization.evaluation_keys import SWITCHING_KEY
