@@ -29,15 +29,15 @@ class Work:
       hoisted, switched: key switches that share their ModUp, and others.
     """
 
-    transforms: float = 0
-    keyed: float = 0
-    passes: float = 0
-    embeddings: float = 0
-    calls: float = 1
-    hoisted: int = 0
-    switched: int = 0
+    transforms: float | int = 0
+    keyed: float | int = 0
+    passes: float | int = 0
+    embeddings: float | int = 0
+    calls: float | int = 1
+    hoisted: float | int = 0
+    switched: float | int = 0
 
-    def plus(self, other: "Work", times: float = 1) -> "Work":
+    def plus(self, other: "Work", times: float | int = 1) -> "Work":
         """The sum with so many times another; of one call, as kernels are fused."""
         parts = ((f.name, getattr(self, f.name) + times * getattr(other, f.name)) for f in fields(Work))
         return replace(Work(**dict(parts)), calls=self.calls)
