@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fhejax.parameters.parameters import Parameters
-from fhejax.scheme.values import megabytes
 
 
 @dataclass(frozen=True)
@@ -51,39 +50,6 @@ UNITS = ("transforms", "keyed", "passes", "embeddings", "calls")
 def machine_table() -> Mapping[str, Any]:
     """The table that fhejax comes with: the machine, and by log2 N the seconds of each of `UNITS`."""
     return json.loads(importlib.resources.files("fhejax.kinds").joinpath("machine.json").read_text())
-
-
-@dataclass(frozen=True, repr=False)
-class Count:
-    """What a program does.
-
-    Attributes:
-      operations: how often each runs, batches counted by their entries.
-      hoisted: key switches that share their ModUp.
-      switched: other key switches.
-      bytes: that operations read and write, keys included.
-      units: of work, by `UNITS`.
-      seconds: of processor time that it will take on the machine of the table.
-      machine: of which the table is.
-    """
-
-    operations: dict[str, int]
-    hoisted: int
-    switched: int
-    bytes: int
-    units: dict[str, float]
-    seconds: float
-    machine: str
-
-    @property
-    def key_switches(self) -> int:
-        """Of both sorts."""
-        return self.hoisted + self.switched
-
-    def __repr__(self) -> str:
-        parts = [f"{count} {name}" for name, count in sorted(self.operations.items(), key=lambda item: -item[1])]
-        switches = f"{self.hoisted} hoisted and {self.switched} other key switches"
-        return f"Count({', '.join(parts)}; {switches}; {megabytes(self.bytes)}; {self.seconds:.3g} s on {self.machine})"
 
 
 def seconds_of(units: Mapping[str, float], degree: int, machine: Mapping[str, Any]) -> float:
