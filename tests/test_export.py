@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import golden_values
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import fhejax as fhe
 from fhejax.primitives import native
+from fhejax.serialization import exports, headers
 
 PARAMS = fhe.Parameters.for_depth(2, log_degree=6, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
@@ -32,6 +34,7 @@ VALUES = {
     "transform": fhe.LinearTransform.from_matrix(np.eye(3), PARAMS),
     "transform as numbers": fhe.LinearTransform.from_diagonals({0: 1, 3: 1j}, PARAMS, 1, encoded=False),
     "polynomial": fhe.Polynomial(jnp.array([0.1, 0.2], jnp.float32), (-2, 2), "odd"),
+    "bootstrapping keys": golden_values.bootstrapping_keys(),
     "simulated": fhe.simulate([1.0, 2.0], PARAMS),
     "secure": fhe.encode([1.0], fhe.Parameters.for_depth(1)),
 }
@@ -130,6 +133,22 @@ def test_damaged_metadata_is_refused(name, old, new, says):
     with pytest.raises(ValueError) as caught:
         jax.export.deserialize(bytearray(blob.replace(old, new)))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        *[("height", "0x0p+0"), ("height", "0x1.8p+0"), ("height", "nan"), ("height", 1), ("shortened", 0)],
+        *[("shortened", True), ("slots_first", None), ("preset", {}), ("preset", None), ("parameters", None)],
+    ],
+)
+def test_recipes_from_elsewhere_are_checked(field, value):
+    keys = golden_values.bootstrapping_keys()
+    for how in (keys.bootstrapping, keys.bootstrapping.with_height(0.25), keys.shorter[0].bootstrapping):
+        assert exports.read_recipe(exports.write_recipe((how,))) == (how,)
+    header = headers.unseal(exports.write_recipe((keys.bootstrapping,)).decode()) | {field: value}
+    with pytest.raises(ValueError):
+        exports.read_recipe(headers.seal(header).encode())
 
 
 def test_checks_are_the_kernels_names():
