@@ -24,17 +24,9 @@ _RESOLUTION = 2.0**-45
 def fit_least(
     f: Callable, domain: Domain, tolerance: float, *, parity: str | None = None, weight: Callable | None = None
 ) -> Polynomial:
-    """The minimax polynomial of the least degree within a tolerance, or of a larger one that costs no more.
+    """The minimax polynomial of the least degree within a (weighted) tolerance, or of a larger one that costs no more.
 
-    Args:
-      f: a function on arrays.
-      domain: where it is fitted.
-      tolerance: for the sup error; with a weight, for the weighted one.
-      parity: "odd" or "even", on a domain that is symmetric about zero.
-      weight: a positive function on arrays.
-
-    Returns:
-      A polynomial with a report. If no degree up to 255 reaches the tolerance, the best there is.
+    If no degree up to 255 reaches it, the best there is.
     """
     errors = truncation_errors(f, domain, weight)
     step = 2 if parity else 1
@@ -108,9 +100,7 @@ def truncation_errors(f: Callable, domain: Domain, weight: Callable | None = Non
 def free_domain(domain: Domain, anchor: str = "middle") -> Domain:
     """The domain widened so that carrying it to (-1, 1) takes no level; if it is wider than 2, as it is.
 
-    Args:
-      domain: (a, b).
-      anchor: "low" to keep a, "high" to keep b, "middle" to keep their mean.
+    The anchor stays: "low", "high", or "middle".
     """
     low, high = domain
     most, middle = math.floor(2 / (high - low) * (1 + 1e-12)), (low + high) / 2
@@ -158,12 +148,7 @@ def _guess(errors, tolerance, degrees, ratios=(0.6, 0.4)):
 
 
 def filled(degree: int, domain: Domain, parity: str | None, errors: np.ndarray) -> int:
-    """The largest degree at the cost of this one, as far as its error is resolved, and a fit affordable.
-
-    Args:
-      degree, domain, parity: of the polynomial.
-      errors: for each degree.
-    """
+    """The largest degree at the cost of this one, as far as its error is resolved, and a fit affordable."""
     cost = cost_of_degree(degree, domain, parity)
     most = min(2 ** degree.bit_length() - 1, _AFFORDABLE)
     larger = [n for n in _degrees(parity) if degree < n <= most and errors[n] > _RESOLUTION * errors[0]]

@@ -76,12 +76,11 @@ def relative_inverses(domain: Domain, tolerance: float) -> Iterator[Inverse]:
 def best_reciprocal(domain: Domain, tolerance: float) -> Polynomial | None:
     """The cheapest minimax polynomial for 1/x on a positive domain within the tolerance; None above degree 255.
 
-    In u from -1 to 1, 1/x is 2 / (b - a) / (u + w) with w = (b + a) / (b - a). Its Chebyshev series is geometric, and
-    cut off behind T_n it is best once c_n is divided by 1 - q^2, where -q is the ratio of its terms.
-
     Source: Chebyshev, as in Rivlin, "An Introduction to the Approximation of Functions", 1969, section 1.3.
     """
     low, high = domain
+    # In u from -1 to 1, 1/x is 2 / (b - a) / (u + w) with w = (b + a) / (b - a). Its Chebyshev series is geometric, of
+    # the ratio -q, and cut off behind T_n it is best once c_n is divided by 1 - q^2.
     q = (math.sqrt(high) - math.sqrt(low)) / (math.sqrt(high) + math.sqrt(low))
     root = 2 * math.sqrt(low * high) / (high - low)  # of w^2 - 1
     errors = 2 / (high - low) / root**2 * q ** np.arange(LARGEST_DEGREE + 1)

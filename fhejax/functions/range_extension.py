@@ -25,16 +25,9 @@ _DEGREES = ((3,), (5,), (7,), (11,), (15,), (27,), (3, 7), (7, 7), (7, 15), (15,
 
 
 def saturating(step: Callable, radius: float, tolerance: float) -> Iterator[tuple[Cost, list[Polynomial], Callable]]:
-    """Compositions for an odd function that goes to 1, on the domain (-radius, radius).
+    """Compositions for an odd rising function that goes to 1: (about the cost of all, stages, fit of the last one).
 
-    Args:
-      step: the function, rising.
-      radius: of the domain.
-      tolerance: for the error.
-
-    Yields:
-      (cost, stages, fit): polynomials to be evaluated one after the other, what fits the last one behind them, and
-      about the cost of all.
+    The stages are evaluated one after the other, and then what `fit` returns, which is a polynomial.
     """
     corner = _corner(step, 2 * _TAIL * tolerance) / radius
     left = tolerance * (1 - 2 * _TAIL)

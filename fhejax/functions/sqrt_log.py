@@ -128,10 +128,7 @@ def _newton_option(wide, tolerance, degree, error, factor, times_x):
 
 
 def _sign_like_options(f, domain, tolerance, times_x):
-    """Compositions for the sign of sqrt(x), which is x y^2 = 1 for y = 1/sqrt(x), written without sqrt(x).
-
-    An odd polynomial is p(t) = t q(t^2). With t = sqrt(z) it takes z to z q(z)^2; 1/sqrt(x) is the product of the q.
-    """
+    """For the sign of t = sqrt(x), each p(t) = t q(t^2), written in x: 1/sqrt(x) is the product of the q."""
     low, high = domain
     radius = free_domain((0.0, high), "low")[1]
     if low > 0:

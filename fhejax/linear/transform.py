@@ -291,16 +291,9 @@ class LinearTransform(Pickled):
 
 
 def encoded_diagonals(values: Any, params: Parameters, level: int) -> jax.Array:
-    """Diagonals as plaintexts modulo QP at the canonical scale of the level, without repetition.
+    """Diagonals as plaintexts modulo QP at the canonical scale of the level, `uint64[..., terms, limbs(QP), 2 period]`.
 
-    Args:
-      values: floating or complex `[*batch, terms, period]`, the period a power of two.
-      params: the parameter set.
-      level: of the ciphertexts that they multiply.
-
-    Returns:
-      `uint64[*batch, terms, limbs(QP), 2 period]`: of N values in NTT form each that stands for the N / (2 period)
-      in a row that are equal.
+    Of N values in NTT form each stands for the N / (2 period) in a row that are equal. The period is a power of two.
     """
     moduli, scale = params.moduli_at(level) + params.special_moduli, params.plain_scale_at(level)
     *lead, period = values.shape

@@ -135,13 +135,10 @@ def fit_gradient(
     less (2.1 to 2.4 less than interpolation) and 2.1 to 2.5 more.
 
     Args:
-      f: a function on arrays, NumPy's or JAX's.
+      f, degree, parity, weight: as for `fhejax.polynomials.fit`.
       domain: (a, b), the guard interval: holds the samples with a margin.
-      degree: of the polynomial.
-      parity: "odd" or "even" keeps only the terms of that parity, about the middle of the domain.
       samples: where p is needed. An array of any shape, such as a network's activations; or a density, which is a
         function on arrays over the domain (its integral need not be one); None is a uniform density.
-      weight: w, a function on arrays that multiplies the error; None is 1.
       per_slot: fits a polynomial for each index of the last axis of `samples`, as many units of a layer.
       sup_weight: of the smooth maximum of |w (p - f)|^2 over the domain. Larger is safer, smaller nearer to the data.
         None is 2^-10, or 2^-12 with `per_slot`, where few slots reach the maximum.

@@ -36,34 +36,10 @@ def fit_minimax(
     samples: Any = None,
     digits: int | None = None,
 ) -> Polynomial:
-    """The polynomial whose largest weighted error weight(x) |f(x) - p(x)| over the domain is the least.
+    """The polynomial whose largest weighted error over the intervals is the least, with a lower bound in its report.
 
-    Args:
-      f: a function on arrays, evaluated in double precision: errors below 2^-48 of its values are not resolved. With
-        `digits`, a function on mpmath's numbers.
-      domain: disjoint intervals, ascending; symmetric about their middle if there is a parity.
-      degree: of the polynomial; at most 255.
-      parity: "odd" or "even", about the middle, for the best among polynomials of that parity.
-      weight: a function like f, with positive values; 1 by default.
-      samples: data, or a density, for the report's mean error.
-      digits: decimal digits of f's values and of the work, instead of double precision. Some thirty times slower.
-
-    Returns:
-      A polynomial on the intervals' hull with coefficients `float64[degree + 1]`, and a report with a lower bound.
-
-    Raises:
-      ConvergenceError: the exchange did not come within 1 % of the lower bound, or rounding the coefficients undoes it.
-      TypeError: with `digits`, f does not take or return mpmath's numbers.
-      ValueError: f is not finite at a point, or not of the parity; a weight is not positive; the degree is too large.
-
-    Source: see `fhejax.polynomials.remez`.
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from fhejax.polynomials.minimax import fit_minimax
-      >>> line = fit_minimax(jnp.exp, [(-1.0, 1.0)], 1)
-      >>> line.coefficients.round(4).tolist(), round(line.report.sup_error, 4)
-      ([1.2643, 1.1752], 0.2788)
+    f is evaluated in double precision: errors below 2^-48 of its values are not resolved. With `digits`, f and the
+    weight are functions on mpmath's numbers, and the work is done in so many decimal digits, some thirty times slower.
     """
     problem = _problem(f, domain, degree, parity, weight, digits)
     best = exchange(problem, _rough_start(problem))
@@ -303,9 +279,8 @@ def _extended(state, switches, degree):
 
 @functools.cache
 def _error_map(degree):
-    """How a polynomial maps the error before it to its own, as an interpolating series in log(e / (1 - e)) of both.
+    """How a polynomial maps the error before it to its own: a series in log(e / (1 - e)) of both, straight at the ends.
 
-    Both ends are straight there: 1 - e shrinks by a factor where e is near 1, and e becomes a power of itself near 0.
     Within 0.5 % of the error; from gaps of 2^-24 to where the error drops below 2^-42.
     """
     low, high = _logit(2.0 ** (-84 / (degree + 1))), 24 * math.log(2)

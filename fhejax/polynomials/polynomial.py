@@ -266,11 +266,7 @@ class Polynomial:
 
 
 def effective_coefficients(polynomial: Polynomial) -> Any:
-    """All coefficients as they count: zero at places that the parity leaves empty.
-
-    Returns:
-      `[degree + 1]` or `[degree + 1, slots]`: float64 of NumPy where they are known; else a JAX array of their type.
-    """
+    """All coefficients as they count, zero where the parity leaves none: of NumPy where they are known, else of JAX."""
     coefficients = polynomial.coefficients
     known = isinstance(coefficients, (np.ndarray, jax.Array)) and not _compat.is_traced(coefficients)
     if known:
@@ -282,10 +278,7 @@ def effective_coefficients(polynomial: Polynomial) -> Any:
 
 
 def known_coefficients(polynomial: Polynomial) -> np.ndarray | None:
-    """The effective coefficients where they are known, as NumPy doubles; None where they are traced.
-
-    Without the zeros behind the last one that differs from zero (in any slot); c_0 stays.
-    """
+    """The effective coefficients as NumPy doubles, up to the last that is not zero; None where they are traced."""
     coefficients = effective_coefficients(polynomial)
     return coefficients[: len(pattern(polynomial))] if isinstance(coefficients, np.ndarray) else None
 

@@ -167,12 +167,7 @@ def mapped(
 def window_of(
     operation: str, stride: Pair, padding: Padding, dilation: Pair, input_dilation: Pair, groups: int
 ) -> Window:
-    """What was given, each as a pair.
-
-    Raises:
-      TypeError: something that is no integer.
-      ValueError: not one number or two, less than 1, or a padding that is none of those that there are.
-    """
+    """What was given, each as a pair of positive integers; refused otherwise."""
     pairs = {"stride": stride, "dilation": dilation, "input_dilation": input_dilation}
     checked = {name: _pair(operation, name, value) for name, value in pairs.items()}
     groups = static_integer(operation, "groups", groups)

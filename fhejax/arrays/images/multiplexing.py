@@ -33,16 +33,9 @@ from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nested, padded_s
 
 
 def multiplexed(source: Layout, shape: Sequence[int], strides: Sequence[tuple[int, int]]) -> Layout:
-    """The layout of the result of a convolution.
+    """The layout of a convolution's result: see above; `strides` are fractions of the operand's pixels.
 
-    Args:
-      source: of the operand, `[*batch, channels, height, width]`.
-      shape: of the result.
-      strides: for height and width, how many pixels of the operand one of the result is further on, as a fraction.
-
-    Returns:
-      As above; or, where the operand's pixels lie too irregularly for it, or the result's reach out of their rows, the
-      axes nested one in the other in the order of the operand's.
+    Axes nested in the order of the operand's, where its pixels lie too irregularly, or the result's leave their rows.
     """
     part = part_of_batch(source)
     if part is not None:
@@ -82,11 +75,7 @@ def multiplexed(source: Layout, shape: Sequence[int], strides: Sequence[tuple[in
 
 
 def part_of_batch(layout: Layout) -> Layout | None:
-    """The layout of the images in the first ciphertexts, if those that follow have others in the same places.
-
-    Returns:
-      A layout of fewer images; None if there is none.
-    """
+    """The layout of the images in the first ciphertexts, if all others have theirs in the same places; else None."""
     if len(layout.shape) < 4 or not layout.axes[0] or layout.diagonal or layout.offset:
         return None
     (groups, reach), *rest = layout.axes[0]

@@ -38,15 +38,9 @@ def place(index: int, digits: Digits) -> int:
 
 
 def sliced(digits: Digits, start: int, step: int, count: int) -> tuple[int, Digits] | None:
-    """The entries start, start + step, ...: how far they begin behind the first one, and their digits.
+    """The entries start, start + step, ... of joined digits: how far behind the first one they begin, and their digits.
 
-    Args:
-      digits: joined, of all entries.
-      start, step: of the slice; the step may be negative, not zero.
-      count: how many entries it has.
-
-    Returns:
-      None where digits cannot say it.
+    None where digits cannot say it. The step may be negative.
     """
     places = np.array([place(start + step * i, digits) for i in range(count)])
     strides = np.unique(np.diff(places)).tolist()
@@ -70,16 +64,7 @@ def sliced(digits: Digits, start: int, step: int, count: int) -> tuple[int, Digi
 
 
 def regrouped(axes: Sequence[Digits], shape: Sequence[int], target: Sequence[int]) -> tuple[Digits, ...] | None:
-    """The axes of an array that is given another shape, entry after entry.
-
-    Args:
-      axes: the digits of each axis.
-      shape: how many entries each has.
-      target: the new shape, of as many entries.
-
-    Returns:
-      None where digits cannot say it.
-    """
+    """The axes of an array that is given another shape, entry after entry; None where digits cannot say it."""
     old = [(digits, count) for digits, count in zip(axes, shape, strict=True) if count > 1]
     new = [count for count in target if count > 1]
     found: list[Digits] = []

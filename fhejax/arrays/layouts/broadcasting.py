@@ -11,11 +11,9 @@ from fhejax.arrays.layouts.layout import Digit, Digits, Layout, sums
 
 
 def spread(layout: Layout, wide: Layout) -> tuple[tuple[int, ...], Digits] | None:
-    """Whether an array, broadcast, stands wherever one of another layout does.
+    """For each ciphertext of `wide`, which one of a broadcast array stands for it; and the copies that both have.
 
-    Returns:
-      For each ciphertext of `wide`, the ciphertext that stands for it; and the copies of `wide` that stand here too.
-      None if it does not, or the shape does not broadcast.
+    None where the array does not stand wherever one of the layout `wide` does, or does not broadcast to it.
     """
     if layout == wide:
         return tuple(range(layout.ciphertexts)), layout.copies
@@ -37,14 +35,9 @@ def spread(layout: Layout, wide: Layout) -> tuple[tuple[int, ...], Digits] | Non
 
 
 def narrow(layout: Layout, shape: Sequence[int]) -> Layout | None:
-    """Where an array has to lie to stand wherever one of another layout does: copies, where it is broadcast.
+    """Where an array of this shape has to lie to stand wherever one of the layout does: copies, where it is broadcast.
 
-    Args:
-      layout: of the larger array.
-      shape: broadcasts to the layout's.
-
-    Returns:
-      None where there are no such copies.
+    None where there are no such copies.
     """
     aligned = (1,) * (len(layout.shape) - len(shape)) + tuple(shape)
     offset, copies, axes = layout.offset, list(layout.copies), []
@@ -62,12 +55,7 @@ def narrow(layout: Layout, shape: Sequence[int]) -> Layout | None:
 
 
 def widened(layout: Layout, shape: Sequence[int]) -> Layout | None:
-    """An array broadcast along its copies; None if it has too few.
-
-    Args:
-      layout: of the array.
-      shape: that it broadcasts to.
-    """
+    """An array broadcast to a shape along its copies; None if it has too few."""
     aligned = (1,) * (len(shape) - len(layout.shape)) + layout.shape
     axes: list[Digits] = [()] * (len(shape) - len(layout.shape)) + list(layout.axes)
     copies = layout.copies

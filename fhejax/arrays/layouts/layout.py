@@ -268,12 +268,7 @@ NAMED = {
 
 
 def as_layout(operation: str, layout: "Layout | str", shape: Sequence[int], slots: int) -> Layout:
-    """The layout of a name, or a layout that has to fit.
-
-    Raises:
-      TypeError: neither.
-      ValueError: an unknown name, or a layout of another shape or number of slots.
-    """
+    """The layout of a name, or a layout; refused if it is neither, or for another shape or number of slots."""
     if isinstance(layout, str):
         if layout not in NAMED:
             raise ValueError(f"{operation}: unknown layout {layout!r}; there are {', '.join(map(repr, NAMED))}")

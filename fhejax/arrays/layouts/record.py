@@ -103,12 +103,9 @@ def stacked(ciphertexts: Sequence[Any]) -> Any:
 
 
 def applied(x: Array, linear: ArrayMap) -> Array:
-    """The array that a map makes of an array; one level lower.
+    """The array that a map makes of an array; one level lower. Errors as of `fhejax.apply`.
 
     A map of fewer ciphertexts than the array has is applied to so many at a time.
-
-    Raises:
-      As `fhejax.apply`; ValueError also for an array of another layout than the map takes.
     """
     if spread(x.layout, linear.source) is None or x.layout.ciphertexts != linear.source.ciphertexts:
         raise ValueError(

@@ -136,11 +136,7 @@ def scaled(x: Array, factor: Any, fill: Any = 0.0) -> Array:
 
 
 def layout_for(layout: Layout, shape: Sequence[int]) -> Layout:
-    """Where an array of another shape has to lie to meet arrays of this layout.
-
-    Raises:
-      ValueError: the shape does not broadcast to the layout's, or no copies do it.
-    """
+    """Where an array of another shape has to lie to meet arrays of this layout; a ValueError where no copies do it."""
     shape = tuple(shape)
     if broadcast_shape(shape, layout.shape) != layout.shape:
         raise ValueError(f"layout_for: shape {shape} does not broadcast to {layout.shape}, but enlarges it")
@@ -154,10 +150,7 @@ def layout_for(layout: Layout, shape: Sequence[int]) -> Layout:
 
 
 def meeting(x: Arranged, y: Arranged) -> tuple[Any, Any, Layout] | None:
-    """The ciphertexts of two arrays, slot beside slot, and the layout of what is computed of them.
-
-    None where they lie in different slots.
-    """
+    """The ciphertexts of two arrays, slot beside slot, and the layout of the result; None where they do not meet."""
     shape = broadcast_shape(x.shape, y.shape)
     layouts = [each.layout for each in (x, y)]
     hosts = [layout for layout in layouts if layout.shape == shape]

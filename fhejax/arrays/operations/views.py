@@ -94,12 +94,7 @@ def broadcast_to(x: Array, *shape: Any) -> Array:
 
 
 def indexed(x: Array, index: tuple[Any, ...]) -> Array:
-    """Basic indexing, as of a NumPy array.
-
-    Args:
-      x: an array.
-      index: integers, slices, None and at most one Ellipsis, which NumPy has accepted for the shape.
-    """
+    """Basic indexing by integers, slices, None and Ellipsis, which NumPy has accepted for the shape."""
     layout = plain(x.layout)
     shape: list[int] = []
     axes: list[Digits] = []

@@ -129,11 +129,7 @@ def matmul_map(
 
 
 def dot(x: Any, y: Any) -> Any:
-    """The product of NumPy's `dot`: with a number as x * y, else as `matmul`.
-
-    Raises:
-      ValueError: shapes that do not fit; or a second operand of three axes or more.
-    """
+    """As `numpy.dot`: with a number x * y, else x @ y."""
     x, y = (_operand(each) for each in (x, y))
     if x.ndim == 0 or y.ndim == 0:
         return multiply(*((x, y) if isinstance(x, Arranged) else (y, x)))
@@ -200,10 +196,7 @@ def _counts(layout: Layout) -> bool:
 
 
 def _in_place(source: Layout, axis: int, size: int | None) -> Layout | None:
-    """A layout with another size of one axis, or without it, that leaves the entries of the others where they are.
-
-    None where there is no room.
-    """
+    """A layout with another size of one axis, or without it, that leaves the others' entries; None without room."""
     digits = joined(source.axes[axis], source.shape[axis])
     if source.diagonal or len(digits) > 1 or (size is not None and size > 1 and not digits):
         return None
@@ -227,12 +220,9 @@ def _in_place(source: Layout, axis: int, size: int | None) -> Layout | None:
 
 
 def _for_one_ciphertext(source: Layout, target: Layout, axis: int, ndim: int) -> tuple[Layout, Layout] | None:
-    """The layouts inside a ciphertext, where a product does to each ciphertext the same.
+    """Source and target inside a ciphertext, where a product does to each the same; else None.
 
-    Args:
-      source, target: of the operand and the result, which differ in one axis.
-      axis: which.
-      ndim: of the operand in the clear; with 2 or 1 it has no batch.
+    `ndim` is of the operand in the clear: with 2 or 1 it has no batch.
     """
     if ndim > 2 or source.ciphertexts != target.ciphertexts or source.ciphertexts == 1:
         return None

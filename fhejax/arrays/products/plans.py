@@ -294,10 +294,7 @@ def _laid_out(y, target, params, level):
 
 
 def _grid(y: Layout, shape: tuple[int, ...], inner: int, params: Parameters) -> tuple[Grid, Layout, int] | None:
-    """The grid for a y that is not natural; where y is to be, as it is or laid out first; and its map's diagonals.
-
-    None where the product does not fit a ciphertext.
-    """
+    """The grid for a y that is not natural, where y is to be, as it is or laid out first, and its map's diagonals."""
     plain = plain_grid(shape, inner, y.slots)
     if plain is None:
         return None
