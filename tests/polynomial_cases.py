@@ -114,5 +114,5 @@ def closed_form(
     points = least_squares.weighted_samples(samples, domain, degree, weight, per_slot)
     data = least_squares.triangle(f, domain, columns, *points)
     guard = least_squares.triangle(f, domain, columns, *least_squares.weighted_guard(domain, degree, weight))
-    coefficients = least_squares.minimizer(least_squares.stacked(data, guard_weight**0.5 * guard))
+    coefficients = least_squares.minimizer(least_squares.combine_triangles(data, guard_weight**0.5 * guard))
     return least_squares.as_polynomial(coefficients, columns, domain, degree, parity, per_slot)

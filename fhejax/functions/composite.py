@@ -18,7 +18,7 @@ from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, pattern
-from fhejax.polynomials.report import evaluated, series
+from fhejax.polynomials.report import evaluate_function, series
 from fhejax.scheme.values import EvaluationKeys
 
 Domain = tuple[float, float]
@@ -80,7 +80,7 @@ def elementwise(compose: Callable[[Domain, float], Composition]) -> Elementwise:
     def function(
         x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
     ) -> Encrypted:
-        return computed(name, chosen, x, keys, domain, bits)
+        return apply_composition(name, chosen, x, keys, domain, bits)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = compose.__module__
@@ -112,12 +112,12 @@ def chain(polynomials: Sequence[Polynomial], error: float, times_input: bool = F
     return Composition(program, cost, error, tuple(polynomial.degree for polynomial in polynomials))
 
 
-def chained(polynomials: Iterable[Polynomial], x: Any) -> Any:
+def evaluate_chain(polynomials: Iterable[Polynomial], x: Any) -> Any:
     """The values of polynomials one after the other, in double precision."""
     return functools.reduce(lambda x, polynomial: series(polynomial, x), polynomials, x)
 
 
-def measured_chain(
+def measure_chain(
     f: Callable, polynomials: Sequence[Polynomial], domain: Domain, times_input: bool = False, near: float | None = None
 ) -> Composition:
     """`chain`, with the error measured: at 2^14 points, dense at the ends of the domain, and at 2^14 about `near`."""
@@ -127,8 +127,8 @@ def measured_chain(
         steps = np.geomspace(1e-8, 1, 1 << 13) * max(high - near, near - low)
         x = np.concatenate([x, near + steps, near - steps])
     x = np.clip(x, low, high)
-    values = chained(polynomials, x) * (x if times_input else 1)
-    return chain(polynomials, float(np.max(np.abs(values - evaluated(f, x)))), times_input)
+    values = evaluate_chain(polynomials, x) * (x if times_input else 1)
+    return chain(polynomials, float(np.max(np.abs(values - evaluate_function(f, x)))), times_input)
 
 
 def cheapest(name: str, domain: Domain, bits: float, options: Callable[[float], Iterable[Option]]) -> Composition:
@@ -159,7 +159,7 @@ def checked_bits(name: str, bits: Any) -> float:
     return number
 
 
-def computed(
+def apply_composition(
     name: str, compose: Callable[..., Composition], x: Encrypted, keys: EvaluationKeys | None, domain: Any, bits: Any
 ) -> Encrypted:
     """What `compose` chooses for the domain and the bits, at x: after checks of arguments and of the levels left."""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fhejax.functions.composite import Cost, Domain, Option, cost_of, measured_chain, plus
+from fhejax.functions.composite import Cost, Domain, Option, cost_of, measure_chain, plus
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes, fit_chebyshev
 from fhejax.polynomials.minimax import fit_minimax
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.polynomials.remez import ConvergenceError
-from fhejax.polynomials.report import evaluated
+from fhejax.polynomials.report import evaluate_function
 
 LARGEST_DEGREE = 255
 # Up to here a fit takes a fraction of a second, so that another one, for a better error at equal cost, is affordable.
@@ -44,7 +44,7 @@ def fit_least(
     while degrees[0] < degree <= _AFFORDABLE and error(degree - step) <= tolerance:
         degree -= step
     if error(degree) <= tolerance:
-        degree = filled(degree, domain, parity, errors)
+        degree = raise_degree(degree, domain, parity, errors)
     return fitted(degree)
 
 
@@ -82,7 +82,7 @@ def single_fit(
     if degree is None:
         return math.inf, []
     fit = functools.partial(fit_least, target, wide, tolerance, parity=parity)
-    build = lambda: measured_chain(f, [finish(fit()), *then], domain, near=near)
+    build = lambda: measure_chain(f, [finish(fit()), *then], domain, near=near)
     return degree, [(plus(cost_of_degree(degree, wide, parity), *cost_of(then)), build)]
 
 
@@ -90,11 +90,11 @@ def truncation_errors(f: Callable, domain: Domain, weight: Callable | None = Non
     """The sup error of the Chebyshev series of f cut off behind T_n, for n up to 255, on a grid."""
     low, high = domain
     onto = lambda u: np.clip((low + high) / 2 + (high - low) / 2 * np.asarray(u, np.float64), low, high)
-    coefficients = chebyshev_coefficients(evaluated(f, onto(chebyshev_nodes(LARGEST_DEGREE + 1))))
+    coefficients = chebyshev_coefficients(evaluate_function(f, onto(chebyshev_nodes(LARGEST_DEGREE + 1))))
     u = np.cos(np.linspace(0, np.pi, 1024))
     series = np.cumsum(chebyshev.chebvander(u, LARGEST_DEGREE) * coefficients, axis=1)
-    errors = np.abs(series - evaluated(f, onto(u))[:, None])
-    return np.max(errors if weight is None else errors * evaluated(weight, onto(u))[:, None], axis=0)
+    errors = np.abs(series - evaluate_function(f, onto(u))[:, None])
+    return np.max(errors if weight is None else errors * evaluate_function(weight, onto(u))[:, None], axis=0)
 
 
 def free_domain(domain: Domain, anchor: str = "middle") -> Domain:
@@ -147,7 +147,7 @@ def _guess(errors, tolerance, degrees, ratios=(0.6, 0.4)):
     return next(found, None)
 
 
-def filled(degree: int, domain: Domain, parity: str | None, errors: np.ndarray) -> int:
+def raise_degree(degree: int, domain: Domain, parity: str | None, errors: np.ndarray) -> int:
     """The largest degree at the cost of this one, as far as its error is resolved, and a fit affordable."""
     cost = cost_of_degree(degree, domain, parity)
     most = min(2 ** degree.bit_length() - 1, _AFFORDABLE)

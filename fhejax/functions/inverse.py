@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.functions.composite import Composition, Cost, Domain, cheapest, cost_of, elementwise, measured_chain, plus
-from fhejax.functions.fits import LARGEST_DEGREE, filled, free_domain
+from fhejax.functions.composite import Composition, Cost, Domain, cheapest, cost_of, elementwise, measure_chain, plus
+from fhejax.functions.fits import LARGEST_DEGREE, free_domain, raise_degree
 from fhejax.operations.arithmetic import add, multiply, square, subtract
 from fhejax.operations.levels import Encrypted
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
@@ -87,7 +87,7 @@ def best_reciprocal(domain: Domain, tolerance: float) -> Polynomial | None:
     reached = np.flatnonzero(errors <= tolerance)
     if not len(reached):
         return None
-    degree = filled(int(reached[0]), domain, None, errors)
+    degree = raise_degree(int(reached[0]), domain, None, errors)
     coefficients = 4 / (high - low) / root * (-q) ** np.arange(degree + 1)
     coefficients[0] /= 2
     coefficients[-1] /= 1 - q * q
@@ -102,17 +102,17 @@ def _options(domain, tolerance):
         single = best_reciprocal(wide, tolerance)
         ways = [] if single is None else [Inverse(single, 0, 0.0)]
         ways += [way._replace(error=way.error / nearest) for way in relative_inverses(wide, tolerance * nearest)]
-        yield from (_option(way._replace(seed=_reflected(way.seed)) if negative else way, domain) for way in ways)
+        yield from (_option(way._replace(seed=_reflect(way.seed)) if negative else way, domain) for way in ways)
 
 
 def _option(inverse, domain):
     """Measured, if it is one polynomial."""
     if inverse.factors:
         return inverse.cost, lambda: Composition(inverse, inverse.cost, inverse.error, (inverse.seed.degree,))
-    return inverse.cost, lambda: measured_chain(lambda x: 1 / x, [inverse.seed], domain)
+    return inverse.cost, lambda: measure_chain(lambda x: 1 / x, [inverse.seed], domain)
 
 
-def _reflected(polynomial):
+def _reflect(polynomial):
     """-p(-x)."""
     low, high = polynomial.domain
     signs = -((-1.0) ** np.arange(polynomial.degree + 1))

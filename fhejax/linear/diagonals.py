@@ -40,9 +40,9 @@ def of_matrix(operation: str, matrix: Any, slots: int, stride: int, replicated: 
         kept = np.flatnonzero(matrix)
         rows, columns = rows[kept], columns[kept]
     steps, diagonal = np.unique((columns - rows) % period, return_inverse=True)
-    values = _scattered(matrix[rows, columns], diagonal, rows, (len(steps), period))
+    values = _scatter(matrix[rows, columns], diagonal, rows, (len(steps), period))
     repeat = jnp.repeat if isinstance(values, jax.Array) else np.repeat
-    return shortened(steps * stride, repeat(values, stride, axis=-1))
+    return shorten(steps * stride, repeat(values, stride, axis=-1))
 
 
 def of_mapping(operation: str, diagonals: Mapping[int, Any], slots: int) -> Diagonals:
@@ -68,7 +68,7 @@ def of_mapping(operation: str, diagonals: Mapping[int, Any], slots: int) -> Diag
     if not traced:
         kept = np.any(values != 0, axis=1)
         steps, values = steps[kept], values[kept]
-    return shortened(steps, values)
+    return shorten(steps, values)
 
 
 def of_indices(operation: str, indices: Any, slots: int) -> Diagonals:
@@ -86,7 +86,7 @@ def of_indices(operation: str, indices: Any, slots: int) -> Diagonals:
         )
     places = np.arange(len(array))
     steps, diagonal = np.unique((array - places) % slots, return_inverse=True)
-    return shortened(steps, _scattered(np.ones(len(array)), diagonal, places, (len(steps), slots)))
+    return shorten(steps, _scatter(np.ones(len(array)), diagonal, places, (len(steps), slots)))
 
 
 def of_entries(
@@ -102,14 +102,14 @@ def of_entries(
     for block in np.unique(blocks).tolist():
         own = np.flatnonzero(blocks == block)
         different, diagonal = np.unique(steps[own], return_inverse=True)
-        filled = _scattered(values[own], diagonal, places[own], (len(different), slots))
-        found[divmod(block, inputs)] = shortened(different, filled)
-    zeros = shortened(np.zeros(0, np.int64), None)
+        filled = _scatter(values[own], diagonal, places[own], (len(different), slots))
+        found[divmod(block, inputs)] = shorten(different, filled)
+    zeros = shorten(np.zeros(0, np.int64), None)
     found |= {(output, 0): zeros for output in {*range(outputs)} - {output for output, _ in found}}
     return found | {(0, source): zeros for source in {*range(inputs)} - {source for _, source in found}}
 
 
-def shortened(steps: np.ndarray, values: Any) -> Diagonals:
+def shorten(steps: np.ndarray, values: Any) -> Diagonals:
     """The same with the shortest period, where values are known; a zero map has one diagonal, of zeros."""
     if not len(steps):
         return Diagonals(np.zeros(1, np.int64), np.zeros((1, 1)))
@@ -149,7 +149,7 @@ def numbers(operation: str, name: str, values: Any) -> Any:
     return array
 
 
-def _scattered(entries, diagonal, places, shape):
+def _scatter(entries, diagonal, places, shape):
     if isinstance(entries, np.ndarray):
         values = np.zeros(shape, entries.dtype)
         np.add.at(values, (diagonal, places), entries)

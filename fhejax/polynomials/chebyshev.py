@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import check_parity, evaluated, measured
+from fhejax.polynomials.report import check_parity, evaluate_function, measure_errors
 
 LARGEST_DEGREE = 1023
 
@@ -22,14 +22,14 @@ def fit_chebyshev(
     """
     if not 0 <= degree <= LARGEST_DEGREE:
         raise ValueError(f"fit: degree = {degree} for chebyshev; need 0 to {LARGEST_DEGREE}")
-    target = functools.partial(evaluated, f)
+    target = functools.partial(evaluate_function, f)
     check_parity(target, [domain], parity)
     low, high = domain
     nodes = np.clip((low + high) / 2 + (high - low) / 2 * chebyshev_nodes(degree + 1), low, high)
     coefficients = chebyshev_coefficients(target(nodes))
     if parity is not None:
         coefficients[int(parity == "even") :: 2] = 0.0
-    return measured(Polynomial(coefficients, domain, parity), target, [domain], "chebyshev", samples=samples)
+    return measure_errors(Polynomial(coefficients, domain, parity), target, [domain], "chebyshev", samples=samples)
 
 
 def chebyshev_nodes(count: int) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import evaluated
+from fhejax.polynomials.report import evaluate_function
 
 Function = Callable[[Any], Any]
 
@@ -46,7 +46,7 @@ def weighted_samples(
     if samples is None or callable(samples):
         if per_slot:
             raise ValueError("fit: per_slot needs samples, an array of which the last axis counts the slots")
-        return _weighted(*_density_points(samples or np.ones_like, domain, degree), weight)
+        return _weigh(*_density_points(samples or np.ones_like, domain, degree), weight)
     samples = np.asarray(samples, np.float64)
     if not samples.size or (per_slot and not samples.ndim):
         raise ValueError(f"fit: got samples of shape {samples.shape}; need at least one, with per_slot for each slot")
@@ -58,13 +58,13 @@ def weighted_samples(
             "take a domain that holds them all with a margin, such as 1.25 times as wide, or clip the samples"
         )
     points = samples.reshape(-1, samples.shape[-1]).T if per_slot else samples.reshape(1, -1)
-    return _weighted(points, np.full(points.shape, 1 / points.shape[1]), weight)
+    return _weigh(points, np.full(points.shape, 1 / points.shape[1]), weight)
 
 
 def weighted_guard(domain: Sequence[Any], degree: int, weight: Function | None) -> tuple[np.ndarray, np.ndarray]:
     """What the mean over the domain is taken over: `guard_points`, as `weighted_samples` gives those of the data."""
     points = guard_points(domain, degree)[None]
-    return _weighted(points, np.full(points.shape, 1 / points.shape[1]), weight)
+    return _weigh(points, np.full(points.shape, 1 / points.shape[1]), weight)
 
 
 def guard_points(domain: Sequence[Any], degree: int) -> np.ndarray:
@@ -88,12 +88,12 @@ def triangle(
     total, step = np.zeros((slots, size, size)), max(1, _BLOCK // (slots * size))
     for start in range(0, count, step):
         x, factor = points[:, start : start + step], factors[:, start : start + step, None]
-        rows = np.concatenate([basis(x, domain, columns), evaluated(f, x)[..., None]], axis=-1)
-        total = stacked(total, factor * rows)
+        rows = np.concatenate([basis(x, domain, columns), evaluate_function(f, x)[..., None]], axis=-1)
+        total = combine_triangles(total, factor * rows)
     return total
 
 
-def stacked(*rows: np.ndarray) -> np.ndarray:
+def combine_triangles(*rows: np.ndarray) -> np.ndarray:
     """The triangle for the sum of the squares that all of these rows stand for."""
     slots = max(len(each) for each in rows)
     rows = tuple(np.broadcast_to(each, (slots, *each.shape[1:])) for each in rows)
@@ -119,9 +119,9 @@ def as_polynomial(
     return Polynomial(series if per_slot else series[:, 0], domain, parity)
 
 
-def _weighted(points, shares, weight):
+def _weigh(points, shares, weight):
     factors = np.sqrt(shares)
-    return points, factors if weight is None else factors * evaluated(weight, points, "fit: weight")
+    return points, factors if weight is None else factors * evaluate_function(weight, points, "fit: weight")
 
 
 def _density_points(density, domain, degree):
@@ -129,7 +129,7 @@ def _density_points(density, domain, degree):
     count = max(4096, 64 * (degree + 1))
     angles = np.pi * (np.arange(count) + 0.5) / count
     points = _from_unit(np.cos(angles), domain)[None]
-    masses = evaluated(density, points, "fit: samples") * np.sin(angles)
+    masses = evaluate_function(density, points, "fit: samples") * np.sin(angles)
     if masses.min() < 0 or not masses.sum() > 0:
         raise ValueError("fit: the density given for samples is negative somewhere, or zero everywhere")
     return points, masses / masses.sum()

@@ -17,7 +17,14 @@ from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.polynomials.remez import ConvergenceError, Problem, exchange
-from fhejax.polynomials.report import Intervals, check_parity, evaluated, measured, resolution, with_report
+from fhejax.polynomials.report import (
+    Intervals,
+    check_parity,
+    evaluate_function,
+    measure_errors,
+    resolution,
+    with_report,
+)
 
 LARGEST_DEGREE = 255
 
@@ -45,7 +52,7 @@ def fit_minimax(
     best = exchange(problem, _rough_start(problem))
     coefficients = np.pad(best.coefficients, (0, degree - problem.degree))
     with mpmath.workdps(digits or 15):
-        polynomial = measured(
+        polynomial = measure_errors(
             Polynomial(coefficients, (domain[0][0], domain[-1][1]), parity),
             problem.target,
             domain,
@@ -129,7 +136,7 @@ def _problem(f, domain, degree, parity, weight, digits):
             f"fit: degree = {degree} for minimax; need 0 to {LARGEST_DEGREE}, and at least 1 for an odd polynomial"
         )
     if digits is None:
-        evaluate, noise = evaluated, resolution(f, np.array(domain[0]))
+        evaluate, noise = evaluate_function, resolution(f, np.array(domain[0]))
     else:
         evaluate, noise = _in_digits, mpmath.mpf(10) ** -digits
     target = functools.partial(evaluate, f)
@@ -219,7 +226,7 @@ def _sign_composition(degrees, gap):
     for place, degree in enumerate(degrees, 1):
         polynomial = _sign_fit(degree, low)
         error = polynomial.report.sup_error
-        polynomials.append(polynomial if place == len(degrees) else _divided(polynomial, 1 + error))
+        polynomials.append(polynomial if place == len(degrees) else _divide(polynomial, 1 + error))
         low = _low_after(error)
     return tuple(polynomials)
 
@@ -229,7 +236,7 @@ def _sign_fit(degree, low):
     return fit_minimax(np.sign, [(-1.0, -low), (low, 1.0)], degree, parity="odd")
 
 
-def _divided(polynomial, divisor):
+def _divide(polynomial, divisor):
     """With a report about the sign divided by the same number."""
     report = polynomial.report
     errors = {name: getattr(report, name) / divisor for name in ("sup_error", "mean_error", "lower_bound")}
@@ -252,12 +259,12 @@ def _best_sign_degrees(gap, error):
     while True:
         depth = len(reached)
         steps = [step for step in _sign_steps() if step[0] <= depth]
-        states = [_extended(state, *step[1:]) for step in steps for state in reached[depth - step[0]]]
+        states = [_extend(state, *step[1:]) for step in steps for state in reached[depth - step[0]]]
         promising = [state for state in states if state.error <= 1.1 * error]
         for state in sorted(promising, key=lambda state: (state.switches, state.error)):
             if _composition_error(state.degrees, gap) <= error:
                 return state.degrees
-        reached.append(_undominated(states))
+        reached.append(_pareto(states))
 
 
 @functools.cache
@@ -270,7 +277,7 @@ def _sign_steps():
     return sorted((*cost, degree) for cost, degree in largest.items())
 
 
-def _extended(state, switches, degree):
+def _extend(state, switches, degree):
     series, (low, high) = _error_map(degree)
     place = min(max(_logit(state.error), low), high)
     error = 1 / (1 + math.exp(-chebyshev.chebval((2 * place - low - high) / (high - low), series)))
@@ -305,7 +312,7 @@ def _logit(error):
     return math.log(error) - math.log1p(-error)
 
 
-def _undominated(states):
+def _pareto(states):
     kept = []
     for state in sorted(states, key=lambda state: (state.switches, state.error)):
         if not kept or state.error < kept[-1].error:

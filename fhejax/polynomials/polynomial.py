@@ -161,12 +161,12 @@ class Polynomial:
         if (other := _operand("add", self, other)) is NotImplemented:
             return NotImplemented
         parity = _own_parity(self) if _own_parity(self) == _own_parity(other) else None
-        return _computed(algebra.add, self, other, parity)
+        return _combine(algebra.add, self, other, parity)
 
     __radd__ = __add__
 
     def __neg__(self) -> "Polynomial":
-        return _made(-effective_coefficients(self), self.domain, self.parity)
+        return _unchecked(-effective_coefficients(self), self.domain, self.parity)
 
     def __sub__(self, other: Any) -> Any:
         other = _operand("subtract", self, other)
@@ -180,7 +180,7 @@ class Polynomial:
             return NotImplemented
         ours, theirs = _own_parity(self), _own_parity(other)
         parity = None if ours is None or theirs is None else "even" if ours == theirs else "odd"
-        return _computed(algebra.multiply, self, other, parity)
+        return _combine(algebra.multiply, self, other, parity)
 
     __rmul__ = __mul__
 
@@ -218,7 +218,7 @@ class Polynomial:
         parity = "even" if _own_parity(inner) == "even" else None
         if inner.parity == "odd" and shift == 0:
             parity = _own_parity(self)
-        return _made(algebra.compose(effective_coefficients(self), unit), inner.domain, parity)
+        return _unchecked(algebra.compose(effective_coefficients(self), unit), inner.domain, parity)
 
     def derivative(self) -> "Polynomial":
         """dp/dx as a polynomial on the same domain, one degree lower; of the other parity.
@@ -230,7 +230,7 @@ class Polynomial:
         """
         factor, _ = to_unit_interval(self.domain)
         parity = {"odd": "even", "even": "odd", None: None}[self.parity]
-        return _made(factor * algebra.derivative(effective_coefficients(self)), self.domain, parity)
+        return _unchecked(factor * algebra.derivative(effective_coefficients(self)), self.domain, parity)
 
     def plot(self, f: Callable[..., Any] | None = None, ax: Any = None) -> Any:
         """Draws p over its domain with matplotlib; with f given, f too, and the error below on a logarithmic scale.
@@ -345,8 +345,8 @@ def _constant(operation: str, polynomial: Polynomial, number: Any) -> Polynomial
     return Polynomial(coefficients, polynomial.domain, polynomial.parity if zero else None)
 
 
-def _computed(operation, p, q, parity):
-    return _made(operation(effective_coefficients(p), effective_coefficients(q)), p.domain, parity)
+def _combine(operation, p, q, parity):
+    return _unchecked(operation(effective_coefficients(p), effective_coefficients(q)), p.domain, parity)
 
 
 def _exactly(operation, convert, polynomial):
@@ -375,7 +375,7 @@ def _fill(polynomial, coefficients, domain, parity):
     return polynomial
 
 
-def _made(coefficients, domain, parity):
+def _unchecked(coefficients, domain, parity):
     """Without checks: JAX also builds trees of shapes, of None, and of batches."""
     return _fill(object.__new__(Polynomial), coefficients, domain, parity)
 
@@ -390,7 +390,7 @@ def _flatten_with_paths(polynomial):
 
 
 def _unflatten(static, leaves):
-    return _made(leaves[0], *static)
+    return _unchecked(leaves[0], *static)
 
 
 def _serialize_static(static):

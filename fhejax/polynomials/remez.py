@@ -90,16 +90,16 @@ def exchange(problem: Problem, start: Any = None) -> Best:
     with mpmath.workprec(64 - int(mpmath.log(problem.noise, 2))):
         intervals = _counted_intervals(problem)
         background = np.concatenate([_points(*interval, 64 if problem.exact else 2048) for interval in intervals])
-        noise = _resolved(problem, _numbers(problem, background))
+        noise = _resolution(problem, _numbers(problem, background))
         start = _start(problem, intervals, background) if start is None else start - problem.middle
-        best, worst, worst_at, bound = _exchanged(problem, intervals, background, noise, _numbers(problem, start))
+        best, worst, worst_at, bound = _iterate(problem, intervals, background, noise, _numbers(problem, start))
         if worst > bound * (1 + _ALLOWED_GAP) + 8 * noise:
             raise ConvergenceError(_complaint(problem, worst, bound, worst_at))
         reference = (best.nodes + problem.middle).astype(np.float64)
         return Best(_coefficients(problem, best), float(worst), float(bound), reference)
 
 
-def _exchanged(problem, intervals, background, noise, reference):
+def _iterate(problem, intervals, background, noise, reference):
     """(polynomial, its error, where that is, the lower bound), the best of those met."""
     best: Any = None
     worst, worst_at, bound, idle = mpmath.inf, None, mpmath.mpf(0), 0
@@ -111,7 +111,7 @@ def _exchanged(problem, intervals, background, noise, reference):
         if best is None or error < worst:
             best, worst, worst_at = levelled, error, points[np.argmax(abs(errors))] + problem.middle
         bound = max(bound, levelled.level)
-        chosen = _alternating(points, errors, len(reference))
+        chosen = _alternate(points, errors, len(reference))
         if worst <= max(bound * (1 + _TARGET_GAP) + noise, 8 * noise) or idle > _PATIENCE or chosen is None:
             break
         reference = chosen
@@ -143,7 +143,7 @@ def _numbers(problem, x):
     return _exact(x) if problem.exact else np.asarray(x).astype(np.float64)
 
 
-def _resolved(problem, x):
+def _resolution(problem, x):
     """The smallest difference of errors that means anything."""
     return 2 * problem.noise * max(abs(problem.values(x)) * problem.weights(x))
 
@@ -235,7 +235,7 @@ def _grid(problem, low, high, inside, reference):
     return np.unique(np.concatenate([between.ravel(), ends[-1:], _numbers(problem, inside)]))
 
 
-def _alternating(points, errors, count):
+def _alternate(points, errors, count):
     """`count` of the alternating extrema, the largest among them, with a large sum of magnitudes; None if too few."""
     kept, heights = list(range(len(points))), abs(errors)
     largest = int(np.argmax(heights))

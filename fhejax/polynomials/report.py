@@ -79,7 +79,7 @@ def with_report(polynomial: Polynomial, report: FitReport) -> Polynomial:
     return polynomial
 
 
-def evaluated(f: Callable, x: np.ndarray, operation: str = "fit") -> np.ndarray:
+def evaluate_function(f: Callable, x: np.ndarray, operation: str = "fit") -> np.ndarray:
     """f(x) in double precision, on concrete values even while something else is being traced: `float64`, like x.
 
     Refused where f depends on a traced value, does not work elementwise, or is not finite.
@@ -128,7 +128,7 @@ def resolution(f: Callable, x: np.ndarray) -> float:
     return max(float(jnp.finfo(dtype).eps), 2.0**-52) if jnp.issubdtype(dtype, jnp.floating) else 2.0**-52
 
 
-def measured(
+def measure_errors(
     polynomial: Polynomial,
     target: Callable[[Any], Any],
     intervals: Intervals,
@@ -158,7 +158,7 @@ def measured(
     x, left, right = (numbers(np.concatenate(parts)) for parts in zip(*map(brackets, grids), strict=True))
     values = weighted(x)
     # Neighbours on the grid differ by less than half of the error where the grid is dense enough to be trusted.
-    peaks = (values >= _shifted(values, 1)) & (values >= _shifted(values, -1)) & (values >= max(values) / 2)
+    peaks = (values >= _shift(values, 1)) & (values >= _shift(values, -1)) & (values >= max(values) / 2)
     _, tops = climb(weighted, left[peaks], x[peaks], right[peaks], values[peaks], rounds=16)
     report = FitReport(
         method,
@@ -177,7 +177,7 @@ def _mean_error(error, intervals, samples, points, numbers):
     total = sum(high - low for low, high in intervals)
     grids = [np.linspace(low, high, 2 + int(points * (high - low) / total)) for low, high in intervals]
     data = np.concatenate(grids) if samples is None or callable(samples) else np.ravel(samples).astype(np.float64)
-    density = evaluated(samples, data, "fit: samples") if callable(samples) else None
+    density = evaluate_function(samples, data, "fit: samples") if callable(samples) else None
     return math.sqrt(np.average((error(numbers(data)) ** 2).astype(np.float64), weights=density))
 
 
@@ -235,7 +235,7 @@ def _grid(low, high, count, near):
     return np.unique(np.concatenate([grid, [point for point in near if low <= point <= high]]))
 
 
-def _shifted(values, step):
+def _shift(values, step):
     shifted = np.roll(values, step)
     shifted[0 if step > 0 else -1] = -math.inf
     return shifted

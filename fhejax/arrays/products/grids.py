@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.arrays.layouts.axis_digits import joined
-from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nested, padded_size
+from fhejax.arrays.layouts.axis_digits import coalesce
+from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nest, padded_size
 
 
 class Grid(NamedTuple):
@@ -53,7 +53,7 @@ class Grid(NamedTuple):
     def layout(self, shape: Sequence[int], period: int) -> Layout:
         """An array `[*batch, rows, columns]` on the grid, with copies every `period` slots."""
         *_, n, p = shape
-        axes = (*self.batch, joined((Digit(n, self.row),), n), joined((Digit(p, self.stride),), p))
+        axes = (*self.batch, coalesce((Digit(n, self.row),), n), coalesce((Digit(p, self.stride),), p))
         copies = (Digit(self.slots // period, period),) if period < self.slots else ()
         return Layout(tuple(shape), axes, self.slots, self.offset, copies)
 
@@ -97,7 +97,7 @@ def natural_grid(y: Layout, rows: int, batch: Sequence[int]) -> Grid | None:
     Rows of y have to follow each other all the way round the slots.
     """
     *own, m, p = y.shape
-    *lead, row, column = (joined(digits, size) for digits, size in zip(y.axes, y.shape, strict=True))
+    *lead, row, column = (coalesce(digits, size) for digits, size in zip(y.axes, y.shape, strict=True))
     if tuple(own) != tuple(batch) or y.diagonal or len(row) > 1 or len(column) > 1:
         return None
     span = y.offset + sum((size - 1) * by for digits in lead for size, by in digits)
@@ -118,7 +118,7 @@ def plain_grid(shape: Sequence[int], inner: int, slots: int) -> Grid | None:
     """The grid of an interleaved batch, whatever the operands' layouts; None where it does not fit a ciphertext."""
     *batch, n, p = shape
     stride = math.prod(map(padded_size, batch))
-    axes = nested(tuple(batch), range(len(batch)), slots, 1)
+    axes = nest(tuple(batch), range(len(batch)), slots, 1)
     grid = Grid(axes, padded_size(n), padded_size(p), padded_size(inner), stride, slots)
     return grid if max(grid.rows, grid.inner) * grid.row <= slots else None
 
