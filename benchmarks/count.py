@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 import fhejax as fhe
-from fhejax.arrays.layouts.record import stacked
+from fhejax.arrays.layouts.record import stack_ciphertexts
 from fhejax.planning.machine import measure
 
 sys.path += [str(pathlib.Path(__file__).parents[1] / folder) for folder in ("examples", "tests")]
@@ -71,7 +71,7 @@ def programs(quick: bool, preset: str) -> Iterator[tuple[str, Callable[..., Any]
     layout, owner = fhe.Layout.images((1, 8, 8), params.slots), secret(params)
     layers = cnn.prepare(network, layout, params)
     image = fhe.encrypt(fhe.new_seed(), owner, np.tile(RNG.uniform(size=64), params.slots // 64))
-    image = fhe.EncryptedArray(stacked([image]), None, layout)
+    image = fhe.EncryptedArray(stack_ciphertexts([image]), None, layout)
     yield "encrypted_cnn.py, one image", cnn.run, (image, layers, _keys(cnn.run, owner, image, layers)), (image, layers)
 
     import encrypted_training as training

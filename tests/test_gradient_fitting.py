@@ -12,13 +12,14 @@ import pytest
 import scipy.optimize
 from jax.test_util import check_grads
 from numpy.polynomial import chebyshev
+from polynomial_cases import closed_form
 from real_activations import hidden_activations
 
 import fhejax as fhe
 from fhejax.polynomials import gradient
 from fhejax.polynomials.chebyshev import fit_chebyshev
 from fhejax.polynomials.gradient import fit_gradient, fit_loss, term_noise
-from fhejax.polynomials.least_squares import guard_points, least_squares
+from fhejax.polynomials.least_squares import guard_points
 from fhejax.polynomials.minimax import fit_minimax
 
 DOMAIN = (-3.0, 5.0)
@@ -328,7 +329,7 @@ def training_loss(variables, x, y):
 
 def training_start(slots, dtype):
     generator = np.random.default_rng(0)
-    start = least_squares(lambda u: gelu(6 * u), (-1, 1), 7, samples=generator.normal(0, 0.2, 1000).clip(-1, 1))
+    start = closed_form(lambda u: gelu(6 * u), (-1, 1), 7, samples=generator.normal(0, 0.2, 1000).clip(-1, 1))
     coefficients = start.coefficients if slots is None else np.tile(start.coefficients[:, None], slots)
     variables = {
         "first": generator.normal(0, 0.3, (12, 16)),

@@ -103,7 +103,7 @@ def test_a_matrix_that_is_laid_out_first(monkeypatch):
     """Where the plaintexts of the direct way would take too much."""
     monkeypatch.setattr("fhejax.arrays.products.plans._DIRECT_BYTES", 0)
     layout, values = Layout.row((4, 4), SLOTS), numbers(4, 4)
-    prepared = plans.planned_product(layout, layout, PARAMS, TOP)
+    prepared = plans.plan_product(layout, layout, PARAMS, TOP)
     assert prepared.plan.depth == 3 and prepared.before is not None and "depth=3" in repr(prepared)
     got = in_numpy(prepared, in_slots(values, layout), in_slots(values, layout))
     np.testing.assert_allclose(got.ravel()[prepared.target.positions()], values @ values, atol=1e-12)
