@@ -45,14 +45,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """With `make digests`, processes keep what they met, and the last one writes it."""
-    if WRITING:
+    """With `make digests`, the first process writes what all have met."""
+    if WRITING and "PYTEST_XDIST_WORKER" not in os.environ and exitstatus == 0:
         import references
 
-        worker = os.environ.get("PYTEST_XDIST_WORKER")
-        references.write_met(worker or "main")
-        if worker is None and exitstatus == 0:
-            references.write()
+        references.write()
 
 
 def pytest_terminal_summary(terminalreporter, config):
