@@ -76,7 +76,18 @@ def _keep(key, digest):
 def _key(function, operands):
     with native.lowering("reference"):
         closed = jax.make_jaxpr(lambda *x: function(*x))(*operands)
-    return _digest((str(closed.jaxpr), closed.consts, operands))
+    return _digest((str(closed.jaxpr), [*closed.consts, *_constants(closed.jaxpr)], operands))
+
+
+def _constants(jaxpr):
+    """Arrays within a jaxpr, whose text has none of their numbers."""
+    for equation in jaxpr.eqns:
+        yield from (x.val for x in equation.invars if np.ndim(getattr(x, "val", 0)))
+        for value in equation.params.values():
+            for each in value if isinstance(value, list | tuple) else [value]:
+                yield from getattr(each, "consts", ())
+                inner = getattr(each, "jaxpr", each)
+                yield from _constants(inner) if hasattr(inner, "eqns") else ()
 
 
 def _digest(tree):
