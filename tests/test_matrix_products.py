@@ -29,6 +29,7 @@ from fhejax.arrays.layouts.layout import NAMED, Digit, Layout
 from fhejax.arrays.products import plans
 from fhejax.arrays.products.ciphertext_products import ciphertext_product
 from fhejax.arrays.products.plans import matrix_product
+from fhejax.scheme.values import galois_steps
 
 # --- what the plans compute, in NumPy ---------------------------------------------------------------------------------
 
@@ -242,8 +243,8 @@ def test_a_key_that_is_missing_is_named_when_the_program_is_traced():
     for element in keys.galois:
         # Maps take each step by itself; the rotations of the first factors, by 1 to 3, may be composed.
         fewer = {other: key for other, key in keys.galois.items() if other != element}
-        lone = {other: key for other, key in fewer.items() if fhe.values.galois_steps(PARAMS.degree)[other] > 3}
-        kept = lone if fhe.values.galois_steps(PARAMS.degree)[element] <= 3 else fewer
+        lone = {other: key for other, key in fewer.items() if galois_steps(PARAMS.degree)[other] > 3}
+        kept = lone if galois_steps(PARAMS.degree)[element] <= 3 else fewer
         if not kept:
             continue
         with pytest.raises(fhe.MissingKeyError):

@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from fhejax.errors import LevelError
-from fhejax.kinds.domains import warn_outside
-from fhejax.kinds.simulated import Simulated
-from fhejax.operations.arithmetic import check_keys, multiply
-from fhejax.operations.levels import Encrypted, check_ciphertext, to_canonical
+from fhejax.kinds.base import Encrypted
+from fhejax.kinds.requirements import check_ciphertext, check_two_components, checked_keys
+from fhejax.operations.arithmetic import multiply
+from fhejax.operations.levels import to_canonical
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.plan import planned
@@ -167,17 +167,15 @@ def apply_composition(
     check_operand(name, x, keys)
     composition = compose(domain, bits)
     x = with_levels(name, composition.depth, to_canonical(x), f"on the domain {domain} to {bits:g} bits")
-    if isinstance(x, Simulated):
-        warn_outside(name, x, domain)
+    x._warn_outside(name, domain)
     return composition.program(x, keys)
 
 
 def check_operand(name: str, x: Any, keys: Any) -> None:
     """Refuses what is no ciphertext, keys that are none, and three components."""
     check_ciphertext(name, x)
-    check_keys(name, keys, x)
-    if x.components != 2:
-        raise ValueError(f"{name}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
+    checked_keys(name, keys, x)
+    check_two_components(name, x)
 
 
 def with_levels(name: str, depth: int, x: Encrypted, task: str) -> Encrypted:

@@ -21,8 +21,8 @@ from fhejax.arrays.layouts.placement import indicator, pack
 from fhejax.arrays.layouts.record import Arranged, Array, keys_of, rows
 from fhejax.arrays.layouts.shapes import broadcast_shape
 from fhejax.arrays.operations.views import broadcast_to
+from fhejax.kinds.requirements import check_same_params
 from fhejax.operations import arithmetic
-from fhejax.operations.encryption import check_same_params
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial
 

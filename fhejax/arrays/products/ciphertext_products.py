@@ -30,10 +30,9 @@ from fhejax.arrays.layouts.shapes import matmul_shape
 from fhejax.arrays.products.columns import multiply_without_rotations
 from fhejax.arrays.products.pairs import relinearize_sum
 from fhejax.arrays.products.plans import MatrixProduct, matrix_product
-from fhejax.arrays.products.sums import tensor_sum
+from fhejax.kinds.requirements import check_same_params
 from fhejax.linear.evaluation import apply
 from fhejax.operations import arithmetic
-from fhejax.operations.encryption import check_same_params
 from fhejax.operations.rotations import rotate, rotate_many
 
 
@@ -88,7 +87,7 @@ def _sum_products(prepared: MatrixProduct, firsts: list[Any], seconds: list[Any]
         numbers = [number for number, (_, far) in enumerate(parts) if far == wanted]
         if numbers:
             own = [rotated[parts[number][0]] for number in numbers]
-            sums.append(tensor_sum(own[0], own, [seconds[number] for number in numbers]))
+            sums.append(own[0]._tensor_sum(own, [seconds[number] for number in numbers]))
     total = sums[0]
     if plan.back:
         total = arithmetic.add(total, rotate(arithmetic.relinearize(sums[1], keys), plan.back, keys))

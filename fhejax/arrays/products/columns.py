@@ -25,7 +25,6 @@ from fhejax.arrays.layouts.layout import Digit, Digits, Layout
 from fhejax.arrays.layouts.record import Array, merge_batch_axes, take_ciphertexts
 from fhejax.arrays.layouts.shapes import matmul_shape
 from fhejax.arrays.products.pairs import align_operands, relinearize_sum
-from fhejax.arrays.products.sums import tensor_sum, weighted
 from fhejax.errors import LevelError
 from fhejax.linear.diagonals import numbers
 from fhejax.operations.levels import product_scale, to_canonical
@@ -56,7 +55,7 @@ def columns_times_matrix(x: Array, w: Any) -> Array:
     _check_weights(w, ciphertext)
     scale = product_scale(params, level, ciphertext.scale * params.plain_scale_at(level))
     axes = (*lead, (Digit(shape[-1], layout.slots),) if shape[-1] > 1 else ())
-    return replace(x, ciphertext=weighted(ciphertext, w, scale), layout=replace(layout, shape=shape, axes=axes))
+    return replace(x, ciphertext=ciphertext._weighted_sums(w, scale), layout=replace(layout, shape=shape, axes=axes))
 
 
 def multiply_without_rotations(x: Array, y: Array, keys: Any) -> Array | None:
@@ -68,7 +67,7 @@ def multiply_without_rotations(x: Array, y: Array, keys: Any) -> Array | None:
     # [n, m] ciphertexts and [m, p], broadcast against each other for each of the m.
     xs = [take_ciphertexts(one, meeting.x[:, i, None]) for i in range(meeting.x.shape[1])]
     ys = [take_ciphertexts(other, meeting.y[None, i]) for i in range(meeting.y.shape[0])]
-    total = tensor_sum(xs[0], xs, ys)
+    total = xs[0]._tensor_sum(xs, ys)
     return replace(x, ciphertext=merge_batch_axes(relinearize_sum(total, keys)), keys=keys, layout=meeting.target)
 
 

@@ -20,8 +20,7 @@ from fhejax.arrays.layouts.shapes import flat_indices, matmul_shape
 from fhejax.arrays.operations import reductions
 from fhejax.arrays.operations.elementwise import multiply
 from fhejax.arrays.products.pairs import align_operands, relinearize_sum
-from fhejax.arrays.products.sums import tensor_sum
-from fhejax.operations.encryption import check_same_params
+from fhejax.kinds.requirements import check_same_params
 from fhejax.operations.rotations import rotate_many
 
 
@@ -41,7 +40,7 @@ def diagonals_times_vector(x: Array, v: Array) -> Array:
         one, other = align_operands(x, v)
         count, stride = x.shape[-1], _stride(v.layout)
         rotated = rotate_many(take_ciphertexts(other, 0), [k * stride for k in range(count)], keys)
-        total = tensor_sum(rotated[0], rotated, [take_ciphertexts(one, k) for k in range(count)])
+        total = rotated[0]._tensor_sum(rotated, [take_ciphertexts(one, k) for k in range(count)])
         layout = replace(x.layout, shape=shape, axes=x.layout.axes[:-1], diagonal=False)
         return replace(x, ciphertext=take_ciphertexts(relinearize_sum(total, keys), None), keys=keys, layout=layout)
     return reductions.sum(multiply(x, _beside(x, v)), -1)
