@@ -335,15 +335,17 @@ def test_range_extension_keeps_what_is_near_and_what_is_flat(degrees):
 
 
 def test_range_extension_is_taken_where_it_is_cheaper(deep):
-    for radius, extended in ((8.0, False), (96.0, True)):
-        domain = (-radius, radius)
-        program, out = jax.make_jaxpr(functools.partial(functions.sigmoid, domain=domain, bits=8), return_shape=True)(
-            *deep
-        )
-        cost = DEEP.max_level - out.level, count(program.jaxpr)
-        degree = fits.estimated_degree(lambda x: np.tanh(x / 2) / 2, domain, 2.0**-8, parity="odd")
-        single = fits.cost_of_degree(degree, domain, "odd")
-        assert cost < single if extended else cost == single
+    """A narrow domain takes one polynomial; a wide one takes less than one polynomial would."""
+    odd = lambda x: np.tanh(x / 2) / 2
+    costs = []
+    for domain in ((-8.0, 8.0), (-96.0, 96.0)):
+        function = functools.partial(functions.sigmoid, domain=domain, bits=8)
+        program, out = jax.make_jaxpr(function, return_shape=True)(*deep)
+        costs.append((DEEP.max_level - out.level, count(program.jaxpr)))
+    narrow = fits.fit_least(odd, (-8.0, 8.0), 2.0**-8, parity="odd").degree
+    wide = fits.estimated_degree(odd, (-96.0, 96.0), 2.0**-8, parity="odd")
+    assert costs[0] == fits.cost_of_degree(narrow, (-8.0, 8.0), "odd")
+    assert costs[1] < fits.cost_of_degree(wide, (-96.0, 96.0), "odd")
 
 
 def test_works_under_jit_and_vmap(sk, keys):

@@ -84,11 +84,7 @@ def conv2d(
       >>> y.decrypt(None).round().tolist()
       [[[10.0, 18.0], [42.0, 50.0]]]
     """
-    if not isinstance(x, Arranged):
-        raise TypeError(
-            f"conv2d: got {type(x).__name__} for the images; type "
-            'fhejax.EncryptedArray.encrypt(seed, key, images, "images")'
-        )
+    check_images("conv2d", x)
     window = window_of("conv2d", stride, padding, dilation, input_dilation, groups)
     return apply_map(x, convolution_map("conv2d", x.layout, kernel, window, x.params, x.level, layout, encoded=False))
 
@@ -128,8 +124,7 @@ def conv2d_map(
       >>> second.target.shape, second.transform.plan.terms
       ((8, 1, 1), 36)
     """
-    if not isinstance(source, Layout):
-        raise TypeError(f"conv2d_map: got {type(source).__name__} for the layout of the images; type x.layout")
+    check_layout("conv2d_map", source)
     window = window_of("conv2d_map", stride, padding, dilation, input_dilation, groups)
     return convolution_map("conv2d_map", source, kernel, window, params, level, layout, encoded)
 
@@ -162,6 +157,21 @@ def convolution_map(
     entries = _entries(own.shape, kernel, other.shape, window)
     linear = map_of_entries(operation, own, other, entries, params, level, encoded)
     return dataclasses.replace(linear, source=source, target=target)
+
+
+def check_images(operation: str, x: Any) -> None:
+    """Refuses what is no encrypted array."""
+    if not isinstance(x, Arranged):
+        raise TypeError(
+            f"{operation}: got {type(x).__name__} for the images; type "
+            'fhejax.EncryptedArray.encrypt(seed, key, images, "images")'
+        )
+
+
+def check_layout(operation: str, source: Any) -> None:
+    """Refuses what is no layout."""
+    if not isinstance(source, Layout):
+        raise TypeError(f"{operation}: got {type(source).__name__} for the layout of the images; type x.layout")
 
 
 def window_of(

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from fhejax.arrays.images.convolutions import Padding, Pair, convolution_map, window_of
+from fhejax.arrays.images.convolutions import Padding, Pair, check_images, check_layout, convolution_map, window_of
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.maps import ArrayMap
-from fhejax.arrays.layouts.record import Arranged, Array, apply_map
+from fhejax.arrays.layouts.record import Array, apply_map
 from fhejax.errors import static_integer
 from fhejax.parameters.parameters import Parameters
 
@@ -45,11 +45,7 @@ def avg_pool(
       >>> fhe.avg_pool(x, 2).decrypt(None).round(1).tolist()
       [[[2.5, 4.5], [10.5, 12.5]]]
     """
-    if not isinstance(x, Arranged):
-        raise TypeError(
-            f"avg_pool: got {type(x).__name__} for the images; type "
-            'fhejax.EncryptedArray.encrypt(seed, key, images, "images")'
-        )
+    check_images("avg_pool", x)
     return apply_map(x, _pooling("avg_pool", x.layout, window, stride, padding, x.params, x.level, layout, False))
 
 
@@ -73,8 +69,7 @@ def avg_pool_map(
     Raises:
       As `avg_pool`.
     """
-    if not isinstance(source, Layout):
-        raise TypeError(f"avg_pool_map: got {type(source).__name__} for the layout of the images; type x.layout")
+    check_layout("avg_pool_map", source)
     return _pooling("avg_pool_map", source, window, stride, padding, params, level, layout, encoded)
 
 
