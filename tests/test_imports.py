@@ -13,6 +13,7 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.
 # Each file may import from those above it only.
 ORDER = [
     "primes", "security", "chain", "parameters", "errors", "figures", "progress", "precision", "_compat", "native",
+    "primitives.statement", "primitives.handlers",
     "primitives.define", "primitives.modular", "primitives.ntt", "primitives.automorphism", "primitives.basis",
     "primitives.sampling", "primitives.key_switch", "primitives.multiply_ciphertexts", "primitives.linear",
     "primitives.key_generation", "primitives.combination", "primitives.weighted_sums", "primitives.embedding",

@@ -143,7 +143,7 @@ void AddSampling(Calls& calls, int64_t n) {
   const Primes q = Chain(n);
   const Array seeds = Words({2, 8}), out(kU64, {2, 3, Size(q), n});
   const auto places = Words({2, 5, 4});
-  calls.push_back({"chacha20", FhejaxChaCha20, {seeds, places}, {Array(kU32, {2, 5, 16})}, {}});
+  calls.push_back({"chacha20", FhejaxChacha20, {seeds, places}, {Array(kU32, {2, 5, 16})}, {}});
   calls.push_back({"sample_uniform", FhejaxSampleUniform, {seeds}, {out}, {{"moduli", q}}});
   calls.push_back({"sample_ternary", FhejaxSampleTernary, {seeds}, {out}, {{"moduli", q}}});
   calls.push_back(

@@ -12,7 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "cpu/batch.h"
+#include "xla/ffi/api/c_api.h"
+
 #include "cpu/tables.h"
 
 struct XLA_FFI_Error {
@@ -20,6 +21,14 @@ struct XLA_FFI_Error {
 };
 
 namespace fhejax {
+
+using Dimensions = std::vector<int64_t>;
+
+inline int64_t Product(const Dimensions& dimensions) {
+  int64_t product = 1;
+  for (const int64_t size : dimensions) product *= size;
+  return product;
+}
 
 class Workers {
  public:
@@ -88,7 +97,7 @@ struct Array {
   AlignedWords words;
 
   Array(XLA_FFI_DataType type, Dimensions shape) : type(type), shape(std::move(shape)) {
-    const int64_t count = Product(this->shape, 0, this->shape.size());
+    const int64_t count = Product(this->shape);
     words.assign(type == XLA_FFI_DataType_U32 ? count / 2 : type == XLA_FFI_DataType_C128 ? 2 * count : count, 0);
   }
   XLA_FFI_Buffer Buffer() {

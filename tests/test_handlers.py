@@ -1,0 +1,69 @@
+"""The statement of the handlers, and what is generated from it."""
+
+import importlib.util
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from fhejax.primitives.handlers import HANDLERS
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def array(*shape, dtype=np.uint64):
+    with jax.enable_x64(True):
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def test_the_generated_files_are_those_of_the_statement():
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "ffi" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    for path, write in generate.FILES.items():
+        assert path.read_text() == write(), "type: python ffi/generate.py"
+
+
+def switch(batch, key_batch, limbs=3, special=1, digit_size=2, seeded=True):
+    """Operands, results and attributes of a key switch, with a key of a higher level."""
+    key = [array(*key_batch, 4, limbs + special + 2, 16), array(*key_batch, 8, dtype=np.uint32)]
+    key = key if seeded else [array(*key_batch, 4, 2, limbs + special + 2, 16)]
+    values = {"moduli": range(limbs), "special": range(special), "digit_size": digit_size}
+    return [array(*batch, limbs, 16), *key], [array(*batch, 2, limbs, 16)], values
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_dimensions(seeded):
+    sizes = HANDLERS["key_switch"].dimensions(*switch((5, 3), (1, 3), seeded=seeded))
+    expected = {"limbs": 3, "specials": 1, "digits": 2, "N": 16, "batch": 15, "x_entries": 15, "seeds": 3 * seeded}
+    assert expected.items() <= sizes.items()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda x, key, seed: [array(5, 3, 2, 16), key, seed], "x has shape"),
+        (lambda x, key, seed: [x, array(1, 3, 4, 6, 8), seed], "key has shape"),
+        (lambda x, key, seed: [x, array(1, 3, 1, 6, 16), seed], "key has shape"),
+        (lambda x, key, seed: [x, key, seed, seed], "left over"),
+        (lambda x, key, seed: [x], "missing"),
+    ],
+)
+def test_what_does_not_fit(change, says):
+    operands, results, values = switch((5, 3), (1, 3))
+    with pytest.raises(ValueError, match=says):
+        HANDLERS["key_switch"].dimensions(change(*operands), results, values)
+
+
+def test_regions_follow_each_other_or_begin_where_another_does():
+    """Coefficients and digits, or lifts, whichever are larger; masks; a product."""
+    words = HANDLERS["key_switch"].workspace_words(*switch((2,), (1,)))
+    raised, lifts = 2 * (3 + 2 * 4) * 16, 2 * 2 * 3 * 16
+    assert words == max(raised, lifts) + 1 * 2 * 4 * 16 + 2 * 2 * 4 * 16
+
+
+def test_names_are_versions_of_primitives():
+    assert len({handler.target for handler in HANDLERS.values()}) == len(HANDLERS)
+    assert HANDLERS["ntt"].target == "fhejax_ntt_v1"
