@@ -29,7 +29,7 @@ lint: $(VENV)/test
 	$(RUN)/ruff format --check .
 	$(RUN)/pyright --pythonpath $(RUN)/python
 
-SOURCES := Makefile pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py ffi/*/*)
+SOURCES := Makefile pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py fhejax/*/*/*.py ffi/*/*)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

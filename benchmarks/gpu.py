@@ -138,7 +138,7 @@ def _transforms(log_degree: int, limbs: int) -> list[Subject]:
     import jax
     import numpy as np
 
-    from fhejax.primes import largest_primes
+    from fhejax.parameters.primes import largest_primes
     from fhejax.primitives.ntt import inverse_ntt, ntt
 
     moduli = tuple(largest_primes(limbs, 49, 2 << log_degree))

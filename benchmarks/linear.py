@@ -113,8 +113,8 @@ def _ours(transform: Any, x: Any, keys: Any, check: Callable[[Any], None]) -> di
     import fhejax as fhe
     from fhejax.primitives import modular
     from fhejax.primitives.basis import mod_down
+    from fhejax.primitives.double_hoisting import IDENTITY, Basis, hoisted_sums
     from fhejax.primitives.key_switch import hoisted_rotations
-    from fhejax.primitives.linear import IDENTITY, Basis, hoisted_sums
 
     params, plan, level = transform.params, transform.plan, transform.level
     moduli, special = params.moduli_at(level), params.special_moduli

@@ -21,7 +21,7 @@ import workers
 from timing import Timing, take_turns
 
 import fhejax as fhe
-from fhejax.primes import largest_primes
+from fhejax.parameters.primes import largest_primes
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
 _LINKS = 8  # transforms in a chain

@@ -8,8 +8,7 @@ import numpy as np
 from timing import take_turns
 
 import fhejax as fhe
-from fhejax import native
-from fhejax.primitives import modular
+from fhejax.primitives import modular, native
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
 ROTATIONS = tuple(range(1, 9))

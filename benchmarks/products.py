@@ -68,8 +68,8 @@ def measure_columns(case: Columns, seconds: float) -> dict[str, Any]:
     from operations import ready
 
     import fhejax as fhe
-    from fhejax.arrays.arranged import taken
-    from fhejax.arrays.columns import columns_times_matrix
+    from fhejax.arrays.layouts.record import taken
+    from fhejax.arrays.products.columns import columns_times_matrix
 
     params = fhe.Parameters.for_depth(case.level, log_degree=case.log_degree)
     rng, size = np.random.default_rng(0), case.size
@@ -117,8 +117,8 @@ def measure_matrices(case: Matrices, seconds: float) -> dict[str, Any]:
     from operations import ready
 
     import fhejax as fhe
-    from fhejax.arrays.matrix_products import ciphertext_product
-    from fhejax.arrays.product_plans import matrix_product
+    from fhejax.arrays.products.ciphertext_products import ciphertext_product
+    from fhejax.arrays.products.plans import matrix_product
 
     params = fhe.Parameters.for_depth(case.end + 3, log_degree=case.log_degree, security=None)
     rng, size = np.random.default_rng(0), case.size
@@ -162,9 +162,9 @@ def _paper(x: Any, size: int) -> tuple[Any, set[int]]:
     import numpy as np
 
     import fhejax as fhe
-    from fhejax.arrays.maps import map_of_entries
-    from fhejax.arrays.sums import finished, tensor_sum
-    from fhejax.levels import product_scale
+    from fhejax.arrays.layouts.maps import map_of_entries
+    from fhejax.arrays.products.sums import finished, tensor_sum
+    from fhejax.operations.levels import product_scale
 
     params, level, layout = x.params, x.level, x.layout
     i, j = np.indices((size, size))

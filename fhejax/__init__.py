@@ -7,11 +7,11 @@ import importlib.metadata
 
 from fhejax import functions as functions, polynomials as polynomials
 from fhejax.arrays import ArrayMap as ArrayMap, EncryptedArray as EncryptedArray, Layout as Layout
-from fhejax.arrays.convolutions import conv2d as conv2d, conv2d_map as conv2d_map
-from fhejax.arrays.matmul import matmul as matmul, matmul_map as matmul_map, outer as outer
-from fhejax.arrays.matrix_products import ciphertext_product as ciphertext_product
-from fhejax.arrays.pooling import avg_pool as avg_pool, avg_pool_map as avg_pool_map
-from fhejax.arrays.product_plans import matrix_product as matrix_product
+from fhejax.arrays.images.convolutions import conv2d as conv2d, conv2d_map as conv2d_map
+from fhejax.arrays.images.pooling import avg_pool as avg_pool, avg_pool_map as avg_pool_map
+from fhejax.arrays.products.ciphertext_products import ciphertext_product as ciphertext_product
+from fhejax.arrays.products.matmul import matmul as matmul, matmul_map as matmul_map, outer as outer
+from fhejax.arrays.products.plans import matrix_product as matrix_product
 from fhejax.bootstrapping import (
     Bootstrapping as Bootstrapping,
     BootstrappingKeys as BootstrappingKeys,
@@ -19,8 +19,6 @@ from fhejax.bootstrapping import (
     bootstrap_many as bootstrap_many,
     refresh as refresh,
 )
-from fhejax.encoding import decode as decode, encode as encode
-from fhejax.encryption import decrypt as decrypt, encrypt as encrypt
 from fhejax.errors import (
     LevelError as LevelError,
     MissingKeyError as MissingKeyError,
@@ -28,15 +26,15 @@ from fhejax.errors import (
     ParametersMismatchError as ParametersMismatchError,
     ScaleError as ScaleError,
 )
-from fhejax.keys import (
-    evaluation_keys as evaluation_keys,
-    public_key as public_key,
-    secret_key as secret_key,
+from fhejax.kinds import (  # register the operations
+    simulated_bootstrapping as _simulated_bootstrapping,  # noqa: F401
+    simulated_operations as _simulated_arithmetic,  # noqa: F401
+    simulated_sums as _simulated_sums,  # noqa: F401
+    simulated_transforms as _simulated_linear,  # noqa: F401
 )
-from fhejax.levels import drop_to_level as drop_to_level, rescale as rescale
+from fhejax.kinds.simulated import Simulated as Simulated, simulate as simulate
 from fhejax.linear import LinearTransform as LinearTransform, apply as apply
-from fhejax.native import lowering as lowering, show_config as show_config
-from fhejax.ops import (
+from fhejax.operations.arithmetic import (
     add as add,
     dot_plain as dot_plain,
     multiply as multiply,
@@ -46,29 +44,29 @@ from fhejax.ops import (
     square as square,
     subtract as subtract,
 )
-from fhejax.parameters import Parameters as Parameters
-from fhejax.planning import KeyPlan as KeyPlan, plan_keys as plan_keys
-from fhejax.polynomials.evaluation import evaluate as evaluate
-from fhejax.polynomials.polynomial import Polynomial as Polynomial
-from fhejax.precision import precision as precision
-from fhejax.random import Seed as Seed, new_seed as new_seed, split_seed as split_seed
-from fhejax.rotations import (
+from fhejax.operations.encryption import decrypt as decrypt, encrypt as encrypt
+from fhejax.operations.levels import drop_to_level as drop_to_level, rescale as rescale
+from fhejax.operations.rotations import (
     conjugate as conjugate,
     rotate as rotate,
     rotate_many as rotate_many,
     rotation_path as rotation_path,
     sum_slots as sum_slots,
 )
-from fhejax.security import InsecureParametersError as InsecureParametersError, SecurityReport as SecurityReport
-from fhejax.serialization import export_checks as export_checks, load as load, save as save
-from fhejax.simulation import (  # register the operations
-    arithmetic as _simulated_arithmetic,  # noqa: F401
-    bootstrapping as _simulated_bootstrapping,  # noqa: F401
-    linear as _simulated_linear,  # noqa: F401
-    sums as _simulated_sums,  # noqa: F401
+from fhejax.parameters.parameters import Parameters as Parameters
+from fhejax.parameters.security import (
+    InsecureParametersError as InsecureParametersError,
+    SecurityReport as SecurityReport,
 )
-from fhejax.simulation.simulated import Simulated as Simulated, simulate as simulate
-from fhejax.values import (
+from fhejax.planning.plan import KeyPlan as KeyPlan, plan_keys as plan_keys
+from fhejax.polynomials.evaluation import evaluate as evaluate
+from fhejax.polynomials.polynomial import Polynomial as Polynomial
+from fhejax.primitives.native import lowering as lowering, show_config as show_config
+from fhejax.report.precision import precision as precision
+from fhejax.scheme.encoding import decode as decode, encode as encode
+from fhejax.scheme.keys import evaluation_keys as evaluation_keys, public_key as public_key, secret_key as secret_key
+from fhejax.scheme.random import Seed as Seed, new_seed as new_seed, split_seed as split_seed
+from fhejax.scheme.values import (
     Ciphertext as Ciphertext,
     EvaluationKeys as EvaluationKeys,
     Plaintext as Plaintext,
@@ -76,6 +74,7 @@ from fhejax.values import (
     SecretKey as SecretKey,
     SwitchingKey as SwitchingKey,
 )
+from fhejax.serialization import export_checks as export_checks, load as load, save as save
 
 polynomial = polynomials  # as in fhejax.polynomial.fit
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from operations import seed
 
 import fhejax as fhe
-from fhejax.arrays.layout import NAMED
+from fhejax.arrays.layouts.layout import NAMED
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=5, security=None)
 SLOTS, TOP = PARAMS.slots, PARAMS.max_level

@@ -70,7 +70,7 @@ def rms(error: np.ndarray) -> float:
 
 
 def run(factors: list[dict[int, np.ndarray]], x: np.ndarray) -> np.ndarray:
-    """Maps of fhejax.bootstrapping.fourier, one after the other, in the clear."""
+    """Maps of fhejax.bootstrapping.dft, one after the other, in the clear."""
     for factor in factors:
         x = sum(diagonal * np.roll(x, -step) for step, diagonal in factor.items())
     return x

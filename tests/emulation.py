@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fhejax import _compat, native
-from fhejax.primitives import define
+from fhejax import _compat
+from fhejax.primitives import define, native
 
 ROOT = pathlib.Path(__file__).parent.parent
 PLANTED = {"TestPlanted": "fhejax_test_planted", "TestNttOfShape": "fhejax_test_ntt_of_shape"}

@@ -14,8 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import fhejax as fhe
-from fhejax.arrays.maps import map_of_entries
-from fhejax.planning import KeyUse
+from fhejax.arrays.layouts.maps import map_of_entries
+from fhejax.planning.plan import KeyUse
 from fhejax.serialization import headers
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=4, security=None, digits=2)

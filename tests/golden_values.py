@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import fhejax as fhe
-from fhejax.arrays.layout import Digit
-from fhejax.arrays.maps import ArrayMap
+from fhejax.arrays.layouts.layout import Digit
+from fhejax.arrays.layouts.maps import ArrayMap
 from fhejax.bootstrapping.preset import Preset
 from fhejax.linear.plan import Plan, Sum
-from fhejax.planning import KeyUse
+from fhejax.planning.plan import KeyUse
 from fhejax.primitives.key_switch import SeededKey
 
 MODULI = (1125899906842273, 1099511628161, 1099511627297, 1099511627873)

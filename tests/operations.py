@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fhejax as fhe
-from fhejax.simulation import noise
+from fhejax.kinds import noise
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=5, security=None)
 TOP, SLOTS = PARAMS.max_level, PARAMS.slots

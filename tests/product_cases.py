@@ -6,7 +6,7 @@ import numpy as np
 from operations import seed
 
 import fhejax as fhe
-from fhejax.arrays.layout import NAMED
+from fhejax.arrays.layouts.layout import NAMED
 
 PARAMS = fhe.Parameters.for_depth(4, log_degree=7, security=None)
 SLOTS, TOP = PARAMS.slots, PARAMS.max_level

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fhejax.primes import nearest_prime, primitive_root
+from fhejax.parameters.primes import nearest_prime, primitive_root
 
 
 def chain(n: int, bits: tuple[int, ...]) -> tuple[int, ...]:

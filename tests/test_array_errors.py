@@ -11,7 +11,7 @@ from array_cases import PARAMS, SECRET, SLOTS, encrypted, numbers, simulated
 from operations import seed
 
 import fhejax as fhe
-from fhejax.arrays.layout import Layout
+from fhejax.arrays.layouts.layout import Layout
 
 MATRIX = simulated(numbers((2, 3)), Layout.row((2, 3), SLOTS))
 CUBE = simulated(numbers((2, 2, 3)), Layout.row((2, 2, 3), SLOTS))

@@ -29,7 +29,7 @@ from operations import seed
 import fhejax as fhe
 from fhejax import _compat
 from fhejax.arrays import exports
-from fhejax.arrays.layout import NAMED, Digit, Layout
+from fhejax.arrays.layouts.layout import NAMED, Digit, Layout
 from fhejax.serialization import headers
 
 

@@ -15,12 +15,12 @@ from bootstrapping_cases import run
 from operations import seed
 
 import fhejax as fhe
-from fhejax.bootstrapping import fourier, plan, profile as profile_of
-from fhejax.bootstrapping.card import MACHINE, MEASURED, Bits, Measured, name_of
+from fhejax.bootstrapping import dft, plan, profile as profile_of
 from fhejax.bootstrapping.failure import log2_failure, probabilities
 from fhejax.bootstrapping.preset import PRESETS, Preset
 from fhejax.bootstrapping.profile import key_switches
-from fhejax.security import InsecureParametersError
+from fhejax.bootstrapping.report import MACHINE, MEASURED, Bits, Measured, name_of
+from fhejax.parameters.security import InsecureParametersError
 
 SECURE = [name for name, preset in PRESETS.items() if preset.security is not None]
 TINY = dataclasses.replace(PRESETS["T"], log_degree=7, key_cost=5000.0)
@@ -147,12 +147,12 @@ def test_fewer_slots_take_fewer_levels(slots, levels):
 def test_maps_in_one_direction_are_the_same_maps():
     x = np.random.default_rng(0).normal(size=64) + 1j
     for levels in (1, 2, 3, 4):
-        maps = fourier.coefficients_to_slots_factors(64, levels)
-        turned, turn = fourier.one_way(maps, 5)
+        maps = dft.coefficients_to_slots_factors(64, levels)
+        turned, turn = dft.one_way(maps, 5)
         assert all(0 in each and max(each) < 64 for each in turned)
         expected = run(maps, np.roll(x, -5))
         np.testing.assert_allclose(np.roll(run(turned, x), -turn), expected, atol=1e-12)
-        np.testing.assert_allclose(run([fourier.after_rotation(maps[0], 5), *maps[1:]], x), expected, atol=1e-12)
+        np.testing.assert_allclose(run([dft.after_rotation(maps[0], 5), *maps[1:]], x), expected, atol=1e-12)
 
 
 # --- counts, bytes and cards --------------------------------------------------------------------------------------

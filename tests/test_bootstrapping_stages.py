@@ -14,14 +14,14 @@ from residues import centred, compose
 from scipy import stats
 
 import fhejax as fhe
-from fhejax.bootstrapping import fourier, keys as bootstrapping_keys, stages
+from fhejax.bootstrapping import dft, keys as bootstrapping_keys, stages
 from fhejax.bootstrapping.failure import log2_exceeding, log2_failure
+from fhejax.kinds import noise
 from fhejax.primitives.key_switch import key_masks
 from fhejax.primitives.modular import multiply_add
 from fhejax.primitives.ntt import inverse_ntt, ntt
 from fhejax.primitives.sampling import sample_sparse_ternary
-from fhejax.random import split_seed
-from fhejax.simulation import noise
+from fhejax.scheme.random import split_seed
 
 PACKINGS = pytest.mark.parametrize("slots", [None, SPARSE], ids=["full", "sparse"])
 
@@ -147,8 +147,8 @@ def test_factors_make_the_fourier_transform(slots, levels, number):
     reversed_order = [int(f"{k:0{bits}b}"[::-1], 2) for k in range(slots)]
     powers = np.array([pow(5, j, 4 * slots) for j in range(slots)])
     meant = np.exp(2j * np.pi * (powers[:, None] * np.array(reversed_order) % (4 * slots)) / (4 * slots)) @ w
-    forward = fourier.slots_to_coefficients_factors(slots, levels)
-    backward = fourier.coefficients_to_slots_factors(slots, levels)
+    forward = dft.slots_to_coefficients_factors(slots, levels)
+    backward = dft.coefficients_to_slots_factors(slots, levels)
     np.testing.assert_allclose(run(forward, w), meant, atol=1e-11 * slots)
     np.testing.assert_allclose(run(backward, meant), w, atol=1e-11 * slots)
     assert len(forward) == len(backward) == min(levels, bits)

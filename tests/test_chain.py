@@ -6,8 +6,15 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from fhejax.chain import choose_for_depth, choose_moduli, choose_special_moduli, explain_refusal, largest_digit, split
-from fhejax.primes import is_prime, largest_primes
+from fhejax.parameters.moduli import (
+    choose_for_depth,
+    choose_moduli,
+    choose_special_moduli,
+    explain_refusal,
+    largest_digit,
+    split,
+)
+from fhejax.parameters.primes import is_prime, largest_primes
 
 
 def transforms(limbs, special, digits):

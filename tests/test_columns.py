@@ -7,8 +7,8 @@ import pytest
 from product_cases import SECRET, SLOTS, TOP, encrypted, numbers, opened, simulated, stacked, with_its_keys
 
 import fhejax as fhe
-from fhejax.arrays.columns import columns_times_matrix
-from fhejax.arrays.layout import Layout
+from fhejax.arrays.layouts.layout import Layout
+from fhejax.arrays.products.columns import columns_times_matrix
 
 
 @pytest.mark.parametrize("x64", [False, True])

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 from fhejax.primitives.combination import combination
 from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts
 

@@ -14,8 +14,8 @@ from linear_transforms import bound
 from operations import seed
 
 import fhejax as fhe
-from fhejax.arrays.layout import NAMED, Digit
-from fhejax.arrays.multiplexing import multiplexed
+from fhejax.arrays.images.multiplexing import multiplexed
+from fhejax.arrays.layouts.layout import NAMED, Digit
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=8, security=None)
 SLOTS = PARAMS.slots
@@ -183,7 +183,7 @@ def test_a_key_is_needed_for_each_rotation():
 
 
 def test_gaps_are_filled_as_drawn():
-    """The picture in `fhejax.arrays.multiplexing`."""
+    """The picture in `fhejax.arrays.images.multiplexing`."""
     source = fhe.Layout.row((1, 4, 4), 16)
     first = multiplexed(source, (4, 2, 2), ((2, 1), (2, 1)))
     assert first.positions()[:, 0, 0].tolist() == [0, 1, 4, 5]

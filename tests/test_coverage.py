@@ -3,7 +3,7 @@
 import coverage_page
 import pytest
 
-from fhejax import native
+from fhejax.primitives import native
 
 
 def test_the_page_says_what_is_registered():

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
-from fhejax import _compat, native
-from fhejax.primitives import define, modular
+from fhejax import _compat
+from fhejax.primitives import define, modular, native
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.ntt import inverse_ntt, ntt
 

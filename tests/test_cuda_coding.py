@@ -13,12 +13,7 @@ from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
 from fhejax.primitives.embedding import coefficients_to_slots, slots_to_coefficients
-from fhejax.primitives.residues import (
-    decode_coefficients,
-    encode_coefficients,
-    residues_to_float,
-    round_to_residues,
-)
+from fhejax.primitives.rounding import decode_coefficients, encode_coefficients, residues_to_float, round_to_residues
 
 BITS = (20, 31, 49, 50, 51, 61)
 SCALES = [1.0, 2.0**40, 3.7e30, 2.0**-1070, 5e-324, sys.float_info.max]

@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
+from fhejax.primitives.double_hoisting import Basis, add_rotation, hoisted_sums
 from fhejax.primitives.key_switch import (
     SeededKey,
     gadget_product,
@@ -15,7 +16,6 @@ from fhejax.primitives.key_switch import (
     inner_product,
     key_switch,
 )
-from fhejax.primitives.linear import Basis, add_rotation, hoisted_sums
 from fhejax.primitives.multiply_ciphertexts import multiply_ciphertexts, relinearize_rescale
 
 BITS = (61, 40, 50, 49, 30, 55)  # of q_0..

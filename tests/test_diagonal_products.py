@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from product_cases import SLOTS, TOP, encrypted, numbers, opened, simulated, with_its_keys
 
-from fhejax.arrays.diagonal_products import ciphertext_diagonals, diagonals_times_vector
-from fhejax.arrays.layout import Layout
+from fhejax.arrays.layouts.layout import Layout
+from fhejax.arrays.products.diagonal_products import ciphertext_diagonals, diagonals_times_vector
 
 
 @pytest.mark.parametrize(

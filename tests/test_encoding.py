@@ -15,7 +15,7 @@ import fhejax as fhe
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.embedding import slots_to_coefficients
 from fhejax.primitives.ntt import inverse_ntt
-from fhejax.primitives.residues import residues_to_float
+from fhejax.primitives.rounding import residues_to_float
 
 PARAMS = fhe.Parameters.for_depth(2, log_degree=5, security=None)
 FLAGS = [False, True]

@@ -13,15 +13,10 @@ from hypothesis import given, settings, strategies as st
 from residues import centred, chain, compose, negacyclic_product, on_device, random_residues, spread
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 from fhejax.primitives.encryption import decrypt_coefficients, encrypt_public
 from fhejax.primitives.ntt import inverse_ntt, ntt
-from fhejax.primitives.residues import (
-    decode_coefficients,
-    encode_coefficients,
-    residues_to_float,
-    round_to_residues,
-)
+from fhejax.primitives.rounding import decode_coefficients, encode_coefficients, residues_to_float, round_to_residues
 from fhejax.primitives.sampling import sample_gaussian, sample_ternary
 
 SEED = np.arange(8, dtype=np.uint32) * np.uint32(0x9E3779B9)

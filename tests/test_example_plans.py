@@ -10,8 +10,8 @@ from operations import seed
 
 import fhejax as fhe
 from fhejax import _compat
-from fhejax.arrays.arranged import stacked, taken
-from fhejax.keys import galois_element
+from fhejax.arrays.layouts.record import stacked, taken
+from fhejax.scheme.keys import galois_element
 
 RNG = np.random.default_rng(0)
 

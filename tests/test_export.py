@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 
 PARAMS = fhe.Parameters.for_depth(2, log_degree=6, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)

@@ -16,8 +16,8 @@ import scipy.special
 import fhejax as fhe
 from fhejax import functions
 from fhejax.bootstrapping.profile import key_switches_of
-from fhejax.functions import activations, fits, ranges, reciprocals, signs
-from fhejax.functions.compositions import chained
+from fhejax.functions import activations, comparison, fits, inverse, range_extension
+from fhejax.functions.composite import chained
 
 DEEP = fhe.Parameters.for_depth(25, log_degree=9, security=None)
 PARAMS = fhe.Parameters.for_depth(9, log_degree=11, security=None)
@@ -320,14 +320,14 @@ def test_iterations_where_one_polynomial_is_not_enough(name):
 
 
 def test_the_closed_form_is_the_minimax_polynomial():
-    got = reciprocals.best_reciprocal((0.25, 2.25), 2.0**-9)
+    got = inverse.best_reciprocal((0.25, 2.25), 2.0**-9)
     want = fhe.polynomials.minimax.fit_minimax(lambda x: 1 / x, [(0.25, 2.25)], got.degree)
     np.testing.assert_allclose(got.coefficients, want.coefficients, atol=1e-6)
 
 
 @pytest.mark.parametrize("degrees", [(3,), (7,), (3, 7)])
 def test_range_extension_keeps_what_is_near_and_what_is_flat(degrees):
-    stages, ratio = ranges.sign_stages(degrees, 0.02)
+    stages, ratio = range_extension.sign_stages(degrees, 0.02)
     x = np.linspace(0, 1, 100001)
     y = chained(stages, x)
     inside, outside = y[x <= 0.02], y[x >= 0.02]
@@ -345,8 +345,8 @@ def test_range_extension_is_taken_where_it_is_cheaper():
 
 def test_families_of_cheon_kim_kim():
     """f_4 as printed there; and after one g_n, n = 1 to 4, all above 0.4, 0.26, 0.19 and 0.149 is close to 1."""
-    np.testing.assert_allclose(signs._flat(4) * 128, [0, 315, 0, -420, 0, 378, 0, -180, 0, 35], atol=1e-12)
-    for powers, low in zip(signs._STEEP, (0.4, 0.26, 0.19, 0.149), strict=True):
+    np.testing.assert_allclose(comparison._flat(4) * 128, [0, 315, 0, -420, 0, 378, 0, -180, 0, 35], atol=1e-12)
+    for powers, low in zip(comparison._STEEP, (0.4, 0.26, 0.19, 0.149), strict=True):
         values = np.polynomial.polynomial.polyval(np.linspace(low, 1, 4001), np.array(powers) / 2**10)
         assert 0.74 < np.min(values) and np.max(values) < 1 + 2.0**-9
 

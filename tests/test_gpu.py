@@ -26,8 +26,8 @@ from operations import (
 from residues import random_residues
 
 import fhejax as fhe
-from fhejax import _compat, native
-from fhejax.primitives import embedding, residues, sampling
+from fhejax import _compat
+from fhejax.primitives import embedding, native, rounding, sampling
 from fhejax.primitives.define import definitions
 from fhejax.primitives.weighted_sums import weighted_sums
 
@@ -122,10 +122,10 @@ def programs():
         "gaussian": (lambda s: sampling.sample_gaussian(s, deviation=3.2, **sample), (seed,)),
         "sparse": (lambda s: sampling.sample_sparse_ternary(s, weight=4, **sample), (seed,)),
         "chacha20": (sampling.chacha20, (seed, np.arange(12, dtype=np.uint32).reshape(3, 4))),
-        "round": (lambda a: residues.round_to_residues(a, 2.0**40, moduli), (np.linspace(-1, 1, n),)),
-        "encode": (lambda a: residues.encode_coefficients(a, 2.0**40, moduli), (np.linspace(-1, 1, n),)),
-        "residues to float": (lambda x: residues.residues_to_float(x, moduli), (rows[0, 0],)),
-        "decode": (lambda x: residues.decode_coefficients(x, moduli), (rows[0, 0],)),
+        "round": (lambda a: rounding.round_to_residues(a, 2.0**40, moduli), (np.linspace(-1, 1, n),)),
+        "encode": (lambda a: rounding.encode_coefficients(a, 2.0**40, moduli), (np.linspace(-1, 1, n),)),
+        "residues to float": (lambda x: rounding.residues_to_float(x, moduli), (rows[0, 0],)),
+        "decode": (lambda x: rounding.decode_coefficients(x, moduli), (rows[0, 0],)),
         "slots to coefficients": (
             lambda z: embedding.slots_to_coefficients(z, n),
             (np.linspace(-1, 1, n // 2) + 0.5j,),

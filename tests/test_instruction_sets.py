@@ -9,9 +9,8 @@ import pytest
 from residues import on_device, random_residues
 
 import fhejax as fhe
-from fhejax import native
-from fhejax.primes import largest_primes
-from fhejax.primitives import modular
+from fhejax.parameters.primes import largest_primes
+from fhejax.primitives import modular, native
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.basis import convert_basis, mod_down, mod_raise
 from fhejax.primitives.key_switch import (

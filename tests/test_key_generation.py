@@ -8,7 +8,7 @@ import pytest
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 from fhejax.primitives.key_generation import switching_key
 from fhejax.primitives.key_switch import key_masks
 from fhejax.primitives.ntt import inverse_ntt

@@ -5,9 +5,9 @@ import pytest
 from array_cases import LAYOUTS, SLOTS, cases, check, in_slots, numbers, simulated, views
 from hypothesis import given, settings, strategies as st
 
-from fhejax.arrays.broadcasting import compact, merged, narrow, spread
-from fhejax.arrays.digits import canonical, joined, place, sliced
-from fhejax.arrays.layout import Digit, Layout
+from fhejax.arrays.layouts.axis_digits import canonical, joined, place, sliced
+from fhejax.arrays.layouts.broadcasting import compact, merged, narrow, spread
+from fhejax.arrays.layouts.layout import Digit, Layout
 
 
 def viewed_both(x, values, data, most):

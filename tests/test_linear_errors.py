@@ -24,7 +24,7 @@ from linear_transforms import (
 from operations import numbers
 
 import fhejax as fhe
-from fhejax.simulation import noise
+from fhejax.kinds import noise
 
 # --- errors of the result ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from operations import seed
 
 import fhejax as fhe
 from fhejax.linear.plan import costs, planned
-from fhejax.primitives.linear import Basis, hoisted_sums, rotated_sum
+from fhejax.primitives.double_hoisting import Basis, hoisted_sums, rotated_sum
 
 
 @given(
@@ -72,7 +72,7 @@ def test_key_switches_and_mod_downs_in_the_jaxpr_are_the_plans(name):
 
 def test_what_whole_operations_are_made_of():
     """One ModUp and no ModDown for all hoisted rotations; one ModDown, of one component, for each giant step."""
-    from fhejax.primitives import linear
+    from fhejax.primitives import double_hoisting
 
     transform = TRANSFORMS["dense"]()
     plan, params = transform.plan, transform.params
@@ -88,9 +88,9 @@ def test_what_whole_operations_are_made_of():
             names = [each.primitive.name for each in equations(jax.make_jaxpr(function)(*arguments).jaxpr)]
         return {name: names.count(f"fhejax_{name}") for name in ("inner_product", "convert_basis", "mod_down")}
 
-    switched = linear._switched(tuple(e for _, e in babies))
+    switched = double_hoisting._switched(tuple(e for _, e in babies))
     compose = functools.partial(
-        linear._compose_sums,
+        double_hoisting._compose_sums,
         inputs=1,
         sources=tuple(i for i, _ in babies),
         elements=tuple(e for _, e in babies),
@@ -106,7 +106,7 @@ def test_what_whole_operations_are_made_of():
     np.testing.assert_array_equal(
         whole, fhe.apply(transform, encrypted(random(1, SLOTS)), keys(transform.rotations)).data
     )
-    compose = functools.partial(linear._compose_rotation, element=elements[-1], **basis._asdict())
+    compose = functools.partial(double_hoisting._compose_rotation, element=elements[-1], **basis._asdict())
     (total, pair), key = sums[:2], operands[elements[-1]]
     with jax.enable_x64(True):
         eqns = list(equations(jax.make_jaxpr(compose)(total, pair, key).jaxpr))

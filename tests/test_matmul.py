@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from operations import seed
 
 import fhejax as fhe
-from fhejax.arrays.layout import NAMED, Layout
+from fhejax.arrays.layouts.layout import NAMED, Layout
 
 WIDE = fhe.Parameters.for_depth(3, log_degree=7, security=None)
 

@@ -24,11 +24,11 @@ from product_cases import (
 from test_linear_plan import equations
 
 import fhejax as fhe
-from fhejax.arrays import product_plans
-from fhejax.arrays.columns import broadcast_entries, entries
-from fhejax.arrays.layout import NAMED, Digit, Layout
-from fhejax.arrays.matrix_products import ciphertext_product
-from fhejax.arrays.product_plans import matrix_product
+from fhejax.arrays.layouts.layout import NAMED, Digit, Layout
+from fhejax.arrays.products import plans
+from fhejax.arrays.products.ciphertext_products import ciphertext_product
+from fhejax.arrays.products.columns import broadcast_entries, entries
+from fhejax.arrays.products.plans import matrix_product
 
 # --- what the plans compute, in NumPy ---------------------------------------------------------------------------------
 
@@ -100,9 +100,9 @@ def test_depths(x, y, depth, shapes):
 
 def test_a_matrix_that_is_laid_out_first(monkeypatch):
     """Where the plaintexts of the direct way would take too much."""
-    monkeypatch.setattr("fhejax.arrays.product_plans._DIRECT_BYTES", 0)
+    monkeypatch.setattr("fhejax.arrays.products.plans._DIRECT_BYTES", 0)
     layout, values = Layout.row((4, 4), SLOTS), numbers(4, 4)
-    prepared = product_plans.planned_product(layout, layout, PARAMS, TOP)
+    prepared = plans.planned_product(layout, layout, PARAMS, TOP)
     assert prepared.plan.depth == 3 and prepared.before is not None and "depth=3" in repr(prepared)
     got = in_numpy(prepared, in_slots(values, layout), in_slots(values, layout))
     np.testing.assert_allclose(got.ravel()[prepared.target.positions()], values @ values, atol=1e-12)

@@ -11,8 +11,8 @@ import pytest
 from residues import chain, random_residues
 
 import fhejax as fhe
-from fhejax import _compat, native
-from fhejax.primitives import modular
+from fhejax import _compat
+from fhejax.primitives import modular, native
 from fhejax.primitives.ntt import ntt
 
 

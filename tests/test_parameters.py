@@ -11,9 +11,9 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from fhejax.parameters import Parameters
-from fhejax.primes import is_prime
-from fhejax.security import InsecureParametersError, maximum_log_qp
+from fhejax.parameters.parameters import Parameters
+from fhejax.parameters.primes import is_prime
+from fhejax.parameters.security import InsecureParametersError, maximum_log_qp
 
 PRESETS = {"n13": (13, 3, 35, 210), "n14": (14, 7, 40, 428), "n15": (15, 15, 40, 850), "n16": (16, 34, 40, 1710)}
 SMALL = Parameters.for_depth(3, log_degree=8, security=None)
@@ -250,7 +250,7 @@ def test_survives_pickle_and_copy(params):
 
 
 def test_the_hash_is_the_same_in_every_process():
-    program = "from fhejax.parameters import Parameters; print(hash(Parameters.preset('n13')))"
+    program = "from fhejax.parameters.parameters import Parameters; print(hash(Parameters.preset('n13')))"
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(child.stdout) == hash(Parameters.preset("n13"))
 

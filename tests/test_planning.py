@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 from operations import seed
 
 import fhejax as fhe
-from fhejax import _compat, planning
-from fhejax.keys import galois_element
-from fhejax.rotations import find_path
-from fhejax.step_basis import Rotation, choose_steps, paths, smallest_steps
+from fhejax import _compat
+from fhejax.operations.rotations import find_path
+from fhejax.planning.rotation_keys import Rotation, choose_steps, paths, smallest_steps
+from fhejax.scheme.keys import galois_element
 
 PARAMS = fhe.Parameters.for_depth(5, log_degree=6, security=None)
 SLOTS = PARAMS.slots
@@ -371,7 +371,7 @@ def test_keys_of_a_plan_in_a_file(tmp_path):
 def test_within(name, seeded):
     function, x, meaning, *_ = CIRCUITS[name]
     plan, costs = planned(name), []
-    top = planning.key_bytes(PARAMS, PARAMS.max_level, seeded)
+    top = plan.key_bytes(PARAMS, PARAMS.max_level, seeded)
     for limit in range(plan.bytes(seeded), -1, -top // 3):
         try:
             small = plan.within(limit, seeded=seeded)

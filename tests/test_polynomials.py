@@ -11,7 +11,7 @@ import pytest
 from numpy.polynomial import chebyshev
 
 import fhejax as fhe
-from fhejax.simulation import noise
+from fhejax.kinds import noise
 
 PARAMS = fhe.Parameters.for_depth(5, log_degree=8, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from fhejax.primes import is_prime, largest_primes, nearest_prime, primitive_root
+from fhejax.parameters.primes import is_prime, largest_primes, nearest_prime, primitive_root
 
 
 def divisible(number):

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fhejax import native
+from fhejax.primitives import native
 from fhejax.primitives.sampling import chacha20, fresh_for
-from fhejax.random import check_seed, new_seed, split_seed
+from fhejax.scheme.random import check_seed, new_seed, split_seed
 
 SEED = np.arange(8, dtype=np.uint32)
 

@@ -6,7 +6,7 @@ from array_cases import LAYOUTS, PARAMS, SLOTS, TOP, check, drawn, layouts_of, n
 from hypothesis import given, settings, strategies as st
 
 import fhejax as fhe
-from fhejax.arrays.layout import Layout
+from fhejax.arrays.layouts.layout import Layout
 
 # --- sums ---------------------------------------------------------------------------------------------------------
 

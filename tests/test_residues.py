@@ -10,7 +10,7 @@ from hypothesis import example, given, settings, strategies as st
 from residues import centred, chain, compose, on_device, random_residues, spread
 
 import fhejax as fhe
-from fhejax.primitives.residues import residues_to_float, round_to_residues
+from fhejax.primitives.rounding import residues_to_float, round_to_residues
 
 LOWERINGS = ["native", "reference"]
 MODULI = chain(16, (61, 20, 40, 50))

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 
-from fhejax import native
-from fhejax.primes import largest_primes
-from fhejax.primitives import sampling
+from fhejax.parameters.primes import largest_primes
+from fhejax.primitives import native, sampling
 from fhejax.primitives.sampling import (
     chacha20,
     gaussian_thresholds,
@@ -20,7 +19,7 @@ from fhejax.primitives.sampling import (
     sample_ternary,
     sample_uniform,
 )
-from fhejax.random import split_seed
+from fhejax.scheme.random import split_seed
 
 LOWERINGS = ("native", "reference")
 SEED = np.arange(8, dtype=np.uint32) * np.uint32(0x9E3779B9)

@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from fhejax.primes import largest_primes
-from fhejax.security import (
+from fhejax.parameters.primes import largest_primes
+from fhejax.parameters.security import (
     InsecureParametersError,
     maximum_log_qp,
     refuse_sparse_secret,

@@ -10,7 +10,7 @@ import pytest
 from operations import OPERATIONS, PARAMS, VARIANTS, seed
 
 import fhejax as fhe
-from fhejax.simulation import noise
+from fhejax.kinds import noise
 
 TABLE = OPERATIONS | VARIANTS
 ENCRYPTED = {  # what computes with ciphertexts; not what makes or opens them

@@ -20,7 +20,7 @@ import pytest
 from operations import CARRIED, OPERATIONS, PARAMS, Keys, entries, keys, make_keys, stack, stacked, user_seeds
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["x64-off", "x64-on"])

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
-from fhejax import native
+from fhejax.primitives import native
 from fhejax.primitives.weighted_sums import weighted_sums
 
 EXTENSION = native.cpu_extension()

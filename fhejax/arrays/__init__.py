@@ -5,5 +5,5 @@ from fhejax.arrays import (  # registers them
     files as _files,  # noqa: F401
 )
 from fhejax.arrays.array import EncryptedArray as EncryptedArray
-from fhejax.arrays.layout import Layout as Layout
-from fhejax.arrays.maps import ArrayMap as ArrayMap
+from fhejax.arrays.layouts.layout import Layout as Layout
+from fhejax.arrays.layouts.maps import ArrayMap as ArrayMap

@@ -8,19 +8,20 @@ import jax
 import numpy as np
 
 from fhejax import _compat
-from fhejax.arrays import conversions, elementwise, matmul, reductions, views
-from fhejax.arrays.arranged import Arranged
-from fhejax.arrays.layout import Layout, as_layout
-from fhejax.arrays.maps import ArrayMap
-from fhejax.arrays.placing import placed as placed
-from fhejax.arrays.reductions import Axis
-from fhejax.arrays.shapes import dummy
-from fhejax.encryption import decrypt, encrypt
-from fhejax.parameters import Parameters
+from fhejax.arrays.layouts.layout import Layout, as_layout
+from fhejax.arrays.layouts.maps import ArrayMap
+from fhejax.arrays.layouts.placement import placed as placed
+from fhejax.arrays.layouts.record import Arranged
+from fhejax.arrays.layouts.shapes import dummy
+from fhejax.arrays.operations import conversions, elementwise, reductions, views
+from fhejax.arrays.operations.reductions import Axis
+from fhejax.arrays.products import matmul
+from fhejax.kinds.simulated import simulate
+from fhejax.operations.encryption import decrypt, encrypt
+from fhejax.parameters.parameters import Parameters
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.random import Seed
-from fhejax.simulation.simulated import simulate
-from fhejax.values import EvaluationKeys, PublicKey, SecretKey, size_of
+from fhejax.scheme.random import Seed
+from fhejax.scheme.values import EvaluationKeys, PublicKey, SecretKey, size_of
 
 
 @jax.tree_util.register_dataclass

@@ -6,8 +6,8 @@ from typing import Any
 import jax.export
 
 from fhejax.arrays.array import EncryptedArray
-from fhejax.arrays.layout import Digit, Layout
-from fhejax.arrays.maps import ArrayMap
+from fhejax.arrays.layouts.layout import Digit, Layout
+from fhejax.arrays.layouts.maps import ArrayMap
 from fhejax.serialization import headers
 
 # A program from elsewhere names no larger arrays than this: their places are computed when it is read.

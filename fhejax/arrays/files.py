@@ -2,11 +2,11 @@
 
 from fhejax.arrays.array import EncryptedArray
 from fhejax.arrays.exports import read_layout, write_layout
-from fhejax.arrays.layout import Layout
-from fhejax.arrays.maps import ArrayMap
+from fhejax.arrays.layouts.layout import Layout
+from fhejax.arrays.layouts.maps import ArrayMap
+from fhejax.scheme.values import Ciphertext
 from fhejax.serialization import headers, kinds, residues, transforms
 from fhejax.serialization.source import Source, Written, on_device, refuse_simulated
-from fhejax.values import Ciphertext
 
 
 def write(array: EncryptedArray) -> Written:

@@ -11,16 +11,16 @@ import jax
 import numpy as np
 
 from fhejax.bootstrapping.bootstrapping import Bootstrapping
-from fhejax.bootstrapping.card import Bits, Measured
 from fhejax.bootstrapping.preset import PRESETS
 from fhejax.bootstrapping.profile import profile
 from fhejax.bootstrapping.refresh import bootstrap
-from fhejax.encryption import decrypt, encrypt
-from fhejax.keys import secret_key
-from fhejax.levels import drop_to_level
-from fhejax.precision import precision
-from fhejax.progress import meter
-from fhejax.random import new_seed, split_seed
+from fhejax.bootstrapping.report import Bits, Measured
+from fhejax.operations.encryption import decrypt, encrypt
+from fhejax.operations.levels import drop_to_level
+from fhejax.report.precision import precision
+from fhejax.report.progress import meter
+from fhejax.scheme.keys import secret_key
+from fhejax.scheme.random import new_seed, split_seed
 
 
 def main() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import jax
 
-from fhejax.bootstrapping.card import Card, card, cheapest, name_of
-from fhejax.bootstrapping.fourier import (
+from fhejax.bootstrapping.dft import (
     Map,
     after_rotation,
     beside,
@@ -20,15 +19,16 @@ from fhejax.bootstrapping.fourier import (
     slots_to_coefficients_factors,
 )
 from fhejax.bootstrapping.keys import encapsulation_keys
+from fhejax.bootstrapping.mod1 import Sine, sine
 from fhejax.bootstrapping.preset import PRESETS, Preset
-from fhejax.bootstrapping.sine import Sine, sine
+from fhejax.bootstrapping.report import Card, card, cheapest, name_of
 from fhejax.errors import LevelError
-from fhejax.keys import RELINEARIZATION, check_one, galois_element, restricted, switching_keys
 from fhejax.linear.transform import LinearTransform
-from fhejax.parameters import Parameters
-from fhejax.planning import key_bytes
-from fhejax.random import Seed, seed_for, split_seed
-from fhejax.values import EvaluationKeys, SecretKey
+from fhejax.parameters.parameters import Parameters
+from fhejax.planning.plan import key_bytes
+from fhejax.scheme.keys import RELINEARIZATION, check_one, galois_element, restricted, switching_keys
+from fhejax.scheme.random import Seed, seed_for, split_seed
+from fhejax.scheme.values import EvaluationKeys, SecretKey
 
 _STATIC = {"static": True}
 

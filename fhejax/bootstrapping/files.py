@@ -6,7 +6,7 @@ from typing import Any
 
 from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
 from fhejax.bootstrapping.preset import Preset
-from fhejax.parameters import Parameters
+from fhejax.parameters.parameters import Parameters
 from fhejax.primitives.key_switch import SeededKey
 from fhejax.serialization import headers, kinds, residues
 from fhejax.serialization.source import Source, Tensor, Written, check_array, on_device

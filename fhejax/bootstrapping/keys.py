@@ -14,7 +14,7 @@ from fhejax import _compat
 from fhejax.primitives.key_generation import switching_key
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_sparse_ternary
-from fhejax.random import split_seed
+from fhejax.scheme.random import split_seed
 
 
 @_compat.jit(2, 3)

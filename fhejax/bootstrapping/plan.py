@@ -7,13 +7,13 @@ What is counted here is what `jax.make_jaxpr(fhejax.bootstrap)` shows, and the s
 import functools
 from typing import Any, NamedTuple
 
-from fhejax.keys import RELINEARIZATION
 from fhejax.linear.plan import costs
 from fhejax.linear.transform import LinearTransform
-from fhejax.parameters import Parameters
-from fhejax.planning import key_bytes
+from fhejax.parameters.parameters import Parameters
+from fhejax.planning.plan import key_bytes
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, pattern
+from fhejax.scheme.keys import RELINEARIZATION
 
 # What is done modulo primes beyond 50 bits takes so many times as long.
 _WIDE = 1.75

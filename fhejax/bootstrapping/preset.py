@@ -15,10 +15,10 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from fhejax.chain import choose_special_moduli
-from fhejax.parameters import Parameters
-from fhejax.primes import largest_primes, nearest_prime
-from fhejax.security import require_sparse_security
+from fhejax.parameters.moduli import choose_special_moduli
+from fhejax.parameters.parameters import Parameters
+from fhejax.parameters.primes import largest_primes, nearest_prime
+from fhejax.parameters.security import require_sparse_security
 
 
 @dataclass(frozen=True, slots=True)

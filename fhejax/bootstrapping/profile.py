@@ -14,12 +14,12 @@ from fhejax import _compat
 from fhejax.bootstrapping import stages
 from fhejax.bootstrapping.bootstrapping import BootstrappingKeys
 from fhejax.bootstrapping.refresh import at_input_level
-from fhejax.encryption import check_same_params, decrypt
-from fhejax.keys import check_one
-from fhejax.precision import Precision, precision
-from fhejax.progress import meter
-from fhejax.simulation.simulated import simulate
-from fhejax.values import Ciphertext, SecretKey
+from fhejax.kinds.simulated import simulate
+from fhejax.operations.encryption import check_same_params, decrypt
+from fhejax.report.precision import Precision, precision
+from fhejax.report.progress import meter
+from fhejax.scheme.keys import check_one
+from fhejax.scheme.values import Ciphertext, SecretKey
 
 # Primitives that switch keys: how many of those that share their ModUp, and how many others, by their parameters.
 _SWITCHES: dict[str, Callable[[dict[str, Any]], tuple[int, int]]] = {

@@ -13,14 +13,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fhejax.arithmetic import multiply_integer
 from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
 from fhejax.bootstrapping.stages import checked_keys, joined, refreshed
 from fhejax.errors import LevelError, static_integer
-from fhejax.levels import Encrypted, drop_to_level, to_canonical
-from fhejax.ops import add, subtract
-from fhejax.parameters import Parameters
-from fhejax.simulation.simulated import Simulated
+from fhejax.kinds.ciphertext_operations import multiply_integer
+from fhejax.kinds.simulated import Simulated
+from fhejax.operations.arithmetic import add, subtract
+from fhejax.operations.levels import Encrypted, drop_to_level, to_canonical
+from fhejax.parameters.parameters import Parameters
 
 # A residual is enlarged by 2^12 at most: what any preset gets wrong is smaller than 2^-12 by far.
 _MOST_BITS = 12

@@ -12,21 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.arithmetic import for_each_kind
 from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
-from fhejax.encryption import check_same_params
 from fhejax.errors import ParametersMismatchError, missing_key
-from fhejax.levels import Encrypted, check_ciphertext, drop_to_level, to_canonical
+from fhejax.kinds.ciphertext_operations import for_each_kind
+from fhejax.kinds.simulated import Simulated
 from fhejax.linear.evaluation import apply
-from fhejax.ops import add, multiply, subtract
+from fhejax.operations.arithmetic import add, multiply, subtract
+from fhejax.operations.encryption import check_same_params
+from fhejax.operations.levels import Encrypted, check_ciphertext, drop_to_level, to_canonical
+from fhejax.operations.rotations import conjugate, rotate
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.primitives.basis import convert_basis
 from fhejax.primitives.key_switch import key_switch
 from fhejax.primitives.modular import add as add_residues, multiply as multiply_residues, multiply_scalar
 from fhejax.primitives.ntt import inverse_ntt, ntt
-from fhejax.rotations import conjugate, rotate
-from fhejax.simulation.simulated import Simulated
 
 
 @for_each_kind
@@ -200,7 +200,7 @@ def eval_mod(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encrypted
     Raises:
       As `bootstrap`; LevelError: not enough levels are left. ValueError: complex slots.
 
-    Source: see `fhejax.bootstrapping.sine`.
+    Source: see `fhejax.bootstrapping.mod1`.
     """
     keys = checked_keys("eval_mod", x, keys, both=True)
     if not x.real:

@@ -15,9 +15,9 @@ no more than noise: polynomials mix them into the real parts.
 """
 
 from fhejax.functions.activations import gelu as gelu, sigmoid as sigmoid, silu as silu, tanh as tanh
-from fhejax.functions.blocks import softmax as softmax
-from fhejax.functions.kinks import abs as abs, maximum as maximum, minimum as minimum, relu as relu
-from fhejax.functions.reciprocals import reciprocal as reciprocal
-from fhejax.functions.roots import log as log, rsqrt as rsqrt, sqrt as sqrt
-from fhejax.functions.signs import compare as compare, sign as sign, step as step
-from fhejax.functions.smooth import cos as cos, exp as exp, sin as sin
+from fhejax.functions.comparison import compare as compare, sign as sign, step as step
+from fhejax.functions.elementary import cos as cos, exp as exp, sin as sin
+from fhejax.functions.inverse import reciprocal as reciprocal
+from fhejax.functions.maximum import abs as abs, maximum as maximum, minimum as minimum, relu as relu
+from fhejax.functions.softmax import softmax as softmax
+from fhejax.functions.sqrt_log import log as log, rsqrt as rsqrt, sqrt as sqrt

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fhejax.functions.compositions import cheapest, computed, measured_chain, plus
+from fhejax.functions.composite import cheapest, computed, measured_chain, plus
 from fhejax.functions.fits import (
     affine,
     cost_of_degree,
@@ -18,9 +18,9 @@ from fhejax.functions.fits import (
     plus_half_of_x,
     symmetric,
 )
-from fhejax.functions.ranges import saturating
-from fhejax.levels import Encrypted
-from fhejax.values import EvaluationKeys
+from fhejax.functions.range_extension import saturating
+from fhejax.operations.levels import Encrypted
+from fhejax.scheme.values import EvaluationKeys
 
 # Degrees up to here are not beaten by polynomials that carry tails closer.
 _SINGLE_DEGREE = 63
@@ -32,7 +32,7 @@ def sigmoid(x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequenc
     """1 / (1 + exp(-x)) in every slot.
 
     One minimax polynomial, odd about 1/2 on a symmetric domain; on wide domains polynomials that carry the tails closer
-    go before it (`fhejax.functions.ranges`), if that is shallower or takes fewer key switches.
+    go before it (`fhejax.functions.range_extension`), if that is shallower or takes fewer key switches.
 
     Args:
       x: a ciphertext or simulated values.

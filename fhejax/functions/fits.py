@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fhejax.functions.compositions import Cost, Domain, cost_of
+from fhejax.functions.composite import Cost, Domain, cost_of
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes, fit_chebyshev
 from fhejax.polynomials.minimax import fit_minimax
 from fhejax.polynomials.polynomial import Polynomial

@@ -1,4 +1,4 @@
-"""Linear transforms applied to ciphertexts, by double hoisting (see `fhejax.primitives.linear`)."""
+"""Linear transforms applied to ciphertexts, by double hoisting (see `fhejax.primitives.double_hoisting`)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.arithmetic import for_each_kind
-from fhejax.encryption import check_same_params
 from fhejax.errors import LevelError, ParametersMismatchError, missing_key
-from fhejax.keys import galois_element
-from fhejax.levels import Encrypted, brought_to, check_ciphertext, to_canonical
+from fhejax.kinds.ciphertext_operations import for_each_kind
+from fhejax.kinds.simulated import Simulated
 from fhejax.linear.plan import Plan
 from fhejax.linear.transform import LinearTransform, encoded_diagonals
-from fhejax.ops import check_keys
-from fhejax.primitives.linear import (
+from fhejax.operations.arithmetic import check_keys
+from fhejax.operations.encryption import check_same_params
+from fhejax.operations.levels import Encrypted, brought_to, check_ciphertext, to_canonical
+from fhejax.primitives.double_hoisting import (
     IDENTITY,
     Basis,
     chained_sum,
@@ -25,8 +25,8 @@ from fhejax.primitives.linear import (
     raised_rotations,
     rotated_sum,
 )
-from fhejax.simulation.simulated import Simulated
-from fhejax.values import EvaluationKeys, SwitchingKey
+from fhejax.scheme.keys import galois_element
+from fhejax.scheme.values import EvaluationKeys, SwitchingKey
 
 StepKeys = dict[int, tuple[int, SwitchingKey]]
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.parameters import Parameters
+from fhejax.parameters.parameters import Parameters
 
 # What is done to one limb, in transforms of one: a product with a key's limb, and reading and writing it.
 _PRODUCT, _PASS = 0.4, 0.25

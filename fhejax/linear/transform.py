@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.encoding import checked_numbers, checked_slots
 from fhejax.errors import LevelError, static_integer
 from fhejax.linear.diagonals import Diagonals, for_terms, numbers, of_entries, of_indices, of_mapping, of_matrix
 from fhejax.linear.plan import Plan, planned
-from fhejax.parameters import Parameters
+from fhejax.parameters.parameters import Parameters
 from fhejax.primitives.embedding import slots_to_coefficients
-from fhejax.primitives.residues import encode_coefficients
-from fhejax.values import Pickled, size_of
+from fhejax.primitives.rounding import encode_coefficients
+from fhejax.scheme.encoding import checked_numbers, checked_slots
+from fhejax.scheme.values import Pickled, size_of
 
 _STATIC = {"static": True}
 _TOGETHER = 8  # plaintexts encoded at a time, which bounds the memory that encoding takes

@@ -1,4 +1,4 @@
-"""Polynomials on ciphertexts, and on simulated values: each sum of a plan is one `fhejax.arithmetic.combine`.
+"""Polynomials on ciphertexts, and on simulated values: each sum of a plan is one `combine`.
 
 No ciphertext is rescaled just to meet another. A sum says at what scale it needs its parts: a quotient is computed at
 the scale that its factor T_k leaves for it, and every coefficient is encoded at the scale that its T_i leaves.
@@ -17,15 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fhejax import _compat, arithmetic
+from fhejax import _compat
 from fhejax.errors import LevelError
-from fhejax.levels import Encrypted, check_ciphertext, product_scale, to_canonical
-from fhejax.ops import add, multiply_plain, relinearization_key
+from fhejax.kinds import ciphertext_operations
+from fhejax.kinds.domains import warn_outside
+from fhejax.kinds.simulated import Simulated
+from fhejax.operations.arithmetic import add, multiply_plain, relinearization_key
+from fhejax.operations.levels import Encrypted, check_ciphertext, product_scale, to_canonical
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, depth_of, effective_coefficients, pattern, to_unit_interval
-from fhejax.simulation.ranges import warn_outside
-from fhejax.simulation.simulated import Simulated
-from fhejax.values import EvaluationKeys
+from fhejax.scheme.values import EvaluationKeys
 
 
 @overload
@@ -264,8 +265,8 @@ def _chebyshev(a, b, difference, key):
     level = min(a.level, b.level)
     scale = product_scale(a.params, level, a.scale * b.scale)
     minus = [] if difference is None else [difference]
-    products, constant = [(arithmetic.add(a, a), b)], None if minus else -1.0
-    return arithmetic.combine(a, level - 1, scale, minus, np.full(len(minus), -1.0), products, constant, key)
+    products, constant = [(ciphertext_operations.add(a, a), b)], None if minus else -1.0
+    return ciphertext_operations.combine(a, level - 1, scale, minus, np.full(len(minus), -1.0), products, constant, key)
 
 
 def _sum(node, level, scale, chebyshev, values, key):
@@ -279,4 +280,4 @@ def _sum(node, level, scale, chebyshev, values, key):
     weights = values[np.array(node.rows, int)]
     constant = None if node.constant is None else values[node.constant]
     terms = [chebyshev[i] for i in node.indices]
-    return arithmetic.combine(chebyshev[1], level, scale, terms, weights, products, constant, key)
+    return ciphertext_operations.combine(chebyshev[1], level, scale, terms, weights, products, constant, key)

@@ -11,7 +11,7 @@ S(e) = (mean e^16)^(1/16), of which the gradient is that of a mean with softmax 
 scales as the mean square does: one `sup_weight` serves good fits and bad ones. With a polynomial in each slot the means
 are over the slots too, but for that in S, which is a sum over them: S is about the largest in any slot.
 
-The noise follows `fhejax.simulation.noise`, with s_in the deviation of the operand's slots, and s_op that which a
+The noise follows `fhejax.kinds.noise`, with s_in the deviation of the operand's slots, and s_op that which a
 rounding gives them. An error of the operand reaches p by its derivative. T_(a+b) = 2 T_a T_b - T_(a-b) is a product of
 which the rule, with 1/2 for the mean of T_k^2, gives t_(a+b) = 2 t_a + 2 t_b + t_(a-b) + 1, where the last 1 is its own
 rounding; a square gives t_(2a) = 8 t_a + 1; T_0 and T_1 are not computed. The sum that makes p is rounded once more.
@@ -33,7 +33,7 @@ from fhejax.polynomials import least_squares
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.polynomials.report import check_parity, evaluated, measured, series, with_report
-from fhejax.progress import meter
+from fhejax.report.progress import meter
 
 _SUP_POWER = 16
 _BARRIER = 1000.0

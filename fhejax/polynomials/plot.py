@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fhejax.figures import axes
+from fhejax.report.plots import axes
 
 
 def plot_polynomial(polynomial: Any, f: Callable[..., Any] | None, ax: Any) -> Any:

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fhejax import _compat, native
+from fhejax import _compat
+from fhejax.primitives import native
 
 Attributes = Callable[..., Mapping[str, Any]]
 

@@ -17,7 +17,7 @@ from fhejax.primitives.basis import mod_down
 from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
 from fhejax.primitives.modular import add, multiply_add
 from fhejax.primitives.ntt import ntt
-from fhejax.primitives.residues import decode_coefficients, places
+from fhejax.primitives.rounding import decode_coefficients, places
 from fhejax.primitives.sampling import Seeds, check_words, sample_gaussian, sample_ternary, threshold_words
 
 

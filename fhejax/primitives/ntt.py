@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.primes import primitive_root
+from fhejax.parameters.primes import primitive_root
 from fhejax.primitives.define import check_residues, define_primitive, modulus_attributes
 from fhejax.primitives.modular import Residues, add_mod, limb_constants, multiply_mod, subtract_mod
 

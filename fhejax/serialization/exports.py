@@ -5,11 +5,11 @@ from typing import Any
 
 import jax.export
 
-from fhejax import native
+from fhejax.kinds.simulated import Simulated
 from fhejax.linear.transform import LinearTransform
+from fhejax.primitives import native
+from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 from fhejax.serialization import headers, transforms
-from fhejax.simulation.simulated import Simulated
-from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO
 
 from fhejax import _compat
 from fhejax.errors import MissingKeyError, ParametersMismatchError
-from fhejax.planning import KeyPlan
-from fhejax.progress import meter
+from fhejax.planning.plan import KeyPlan
+from fhejax.report.progress import meter
+from fhejax.scheme.values import EvaluationKeys, SecretKey
 from fhejax.serialization import container, headers, residues
 from fhejax.serialization.kinds import KINDS, by_name
 from fhejax.serialization.source import Source, refuse_simulated
-from fhejax.values import EvaluationKeys, SecretKey
 
 
 @_compat.x64

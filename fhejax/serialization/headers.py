@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fhejax.parameters import LARGEST_DEPTH, Parameters
+from fhejax.parameters.parameters import LARGEST_DEPTH, Parameters
 
 FORMAT = 1
 

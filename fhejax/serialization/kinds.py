@@ -5,12 +5,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fhejax.linear.transform import LinearTransform
-from fhejax.parameters import Parameters
-from fhejax.planning import KeyPlan
+from fhejax.parameters.parameters import Parameters
+from fhejax.planning.plan import KeyPlan
 from fhejax.polynomials.polynomial import Polynomial
+from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 from fhejax.serialization import headers, plans, polynomials, residues, transforms
 from fhejax.serialization.source import Source, Written
-from fhejax.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
 
 
 class Kind(NamedTuple):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fhejax.parameters import Parameters
-from fhejax.planning import KeyPlan, KeyUse
+from fhejax.parameters.parameters import Parameters
+from fhejax.planning.plan import KeyPlan, KeyUse
+from fhejax.scheme.values import SwitchingKey
 from fhejax.serialization import headers
 from fhejax.serialization.source import Source, Written
-from fhejax.values import SwitchingKey
 
 
 def write(plan: KeyPlan) -> Written:

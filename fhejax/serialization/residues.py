@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fhejax.errors import MissingKeyError, ParametersMismatchError
-from fhejax.parameters import Parameters
-from fhejax.planning import KeyPlan
+from fhejax.parameters.parameters import Parameters
+from fhejax.planning.plan import KeyPlan
+from fhejax.scheme.values import Ciphertext, EvaluationKeys, PublicKey, SecretKey, SwitchingKey, galois_steps
 from fhejax.serialization import headers
 from fhejax.serialization.source import Source, Tensor, Written, check_array, on_device
-from fhejax.values import Ciphertext, EvaluationKeys, PublicKey, SecretKey, SwitchingKey, galois_steps
 
 _SEED = ".mask_seed"  # behind the name of a key's tensor
 _RELINEARIZATION = "relinearization"

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from fhejax import _compat
+from fhejax.kinds.simulated import Simulated
 from fhejax.serialization.container import TensorFile, dtype_of, pieces
 from fhejax.serialization.headers import field, unseal
-from fhejax.simulation.simulated import Simulated
 
 
 class Tensor(NamedTuple):

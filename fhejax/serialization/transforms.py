@@ -6,7 +6,7 @@ from typing import Any
 
 from fhejax.linear.plan import Plan, Sum, is_chain
 from fhejax.linear.transform import LinearTransform
-from fhejax.parameters import Parameters
+from fhejax.parameters.parameters import Parameters
 from fhejax.serialization import headers
 from fhejax.serialization.numbers import COMPLEX, FLOATING, read_numbers, write_numbers
 from fhejax.serialization.residues import check_residues

@@ -1,0 +1,86 @@
+"""Entries brought elsewhere: other layouts, and indexing by arrays. One level, and the key switches of a map."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fhejax.arrays.layouts.broadcasting import spread
+from fhejax.arrays.layouts.layout import Layout, as_layout, padded_size, sums
+from fhejax.arrays.layouts.maps import ArrayMap, map_of_entries
+from fhejax.arrays.layouts.record import Arranged, Array, applied, rows
+from fhejax.arrays.layouts.shapes import flat_indices
+
+
+def to_layout(x: Array, layout: Layout | str) -> Array:
+    """The same array in another layout, with zeros in every slot that no entry owns.
+
+    Where the entries lie there already, nothing is done, and other slots stay as they are. Level out: one lower, or
+    then the same. Keys needed: the rotations of `conversion`.
+
+    Raises:
+      As `conversion`; and what `fhejax.apply` raises, for missing keys and levels.
+    """
+    layout = as_layout("to_layout", layout, x.shape, x.layout.slots)
+    found = spread(x.layout, layout)
+    if found is not None and np.array_equal(sums(found[1]), layout.copy_offsets()):
+        return replace(x, ciphertext=rows(x, found[0]), layout=layout)
+    return applied(x, conversion(x, layout, encoded=False))
+
+
+def conversion(x: Arranged, layout: Layout | str, encoded: bool = True) -> ArrayMap:
+    """The map into another layout: what it costs stands in its `repr`, and `x @ conversion` applies it.
+
+    Args:
+      x: an array.
+      layout: a name or a layout, of the array's shape.
+      encoded: whether to encode its plaintexts now, once, for many arrays. False is for looking.
+
+    Raises:
+      LevelError: the array is at level 0.
+      TypeError, ValueError: no layout, or one that does not fit.
+    """
+    layout = as_layout("conversion", layout, x.shape, x.layout.slots)
+    return _moving("conversion", x, layout, np.arange(x.size), encoded)
+
+
+def gathered(x: Array, index: Any, layout: Layout | str | None = None) -> Array:
+    """Indexing by arrays of integers or booleans.
+
+    Args:
+      x: an array.
+      index: what NumPy takes, with values.
+      layout: of the result; "replicated" if None and the array stands in copies, as far as it fits, else "row".
+
+    Raises:
+      IndexError: NumPy's.
+      ValueError: nothing is left.
+    """
+    return _gathered("x[...]", x, flat_indices(x.shape)[index], layout)
+
+
+def take(x: Array, indices: Any, axis: int | None = None, layout: Layout | str | None = None) -> Array:
+    """Entries by their numbers along an axis, as `numpy.take`. See `gathered`."""
+    return _gathered("take", x, np.take(flat_indices(x.shape), np.asarray(indices), axis), layout)
+
+
+def default_layout(shape: tuple[int, ...], like: Layout) -> Layout:
+    """Where a new array is put: in copies as the one that it is made of, if it fits, or row after row."""
+    if like.copies and math.prod(map(padded_size, shape)) <= like.slots:
+        return Layout.replicated(shape, like.slots)
+    return Layout.row(shape, like.slots)
+
+
+def _gathered(operation, x, flat, layout):
+    if not flat.size:
+        raise ValueError(f"{operation}: no entry is left; encrypted arrays have at least one")
+    target = default_layout(flat.shape, x.layout) if layout is None else layout
+    target = as_layout(operation, target, flat.shape, x.layout.slots)
+    return applied(x, _moving(operation, x, target, flat.ravel(), encoded=False))
+
+
+def _moving(operation, x, target, sources, encoded):
+    """The map that brings the entries with these numbers to those of the target, in order."""
+    entries = np.arange(len(sources)), sources, np.ones(len(sources))
+    return map_of_entries(operation, x.layout, target, entries, x.params, x.level, encoded)

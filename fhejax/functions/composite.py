@@ -1,0 +1,194 @@
+"""How a function is computed: compositions of polynomials, their cost and error, and the choice among them."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fhejax.errors import LevelError
+from fhejax.kinds.domains import warn_outside
+from fhejax.kinds.simulated import Simulated
+from fhejax.operations.arithmetic import check_keys, multiply
+from fhejax.operations.levels import Encrypted, check_ciphertext, to_canonical
+from fhejax.polynomials.checks import checked_domain
+from fhejax.polynomials.evaluation import evaluate
+from fhejax.polynomials.plan import planned
+from fhejax.polynomials.polynomial import Polynomial, pattern
+from fhejax.polynomials.report import evaluated, series
+from fhejax.scheme.values import EvaluationKeys
+
+Domain = tuple[float, float]
+Cost = tuple[int, int]  # levels, and key switches
+
+SQUARE = Polynomial([0.5, 0.0, 0.5], parity="even")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Composition:
+    """A way to compute a function.
+
+    Attributes:
+      program: takes the input and the keys (softmax: what sums blocks between them).
+      cost: levels and key switches.
+      error: the largest one over the domain, in exact arithmetic.
+      degrees: of the polynomials in it.
+    """
+
+    program: Callable[..., Any]
+    cost: Cost
+    error: float
+    degrees: tuple[int, ...]
+
+    @property
+    def depth(self) -> int:
+        """The levels that it takes."""
+        return self.cost[0]
+
+
+# What may be built, with about what it will cost.
+Option = tuple[Cost, Callable[[], Composition]]
+
+
+def cost_of(polynomials: Iterable[Polynomial]) -> Cost:
+    """The levels and key switches of polynomials evaluated one after the other."""
+    polynomials = list(polynomials)
+    patterns = [pattern(polynomial) for polynomial in polynomials]
+    switches = sum(planned((each,)).cost[0] for each in patterns if len(each) > 1)
+    return sum(polynomial.depth for polynomial in polynomials), switches
+
+
+def plus(cost: Cost, levels: int, switches: int) -> Cost:
+    """The cost with so many more."""
+    return cost[0] + levels, cost[1] + switches
+
+
+def chain(polynomials: Sequence[Polynomial], error: float, times_input: bool = False) -> Composition:
+    """Polynomials one after the other.
+
+    Args:
+      polynomials: the first takes the input.
+      error: of the composition.
+      times_input: whether the result is multiplied by the input.
+    """
+
+    def program(x, keys):
+        result = functools.reduce(lambda y, polynomial: evaluate(polynomial, y, keys), polynomials, x)
+        return multiply(x, result, keys) if times_input else result
+
+    cost = plus(cost_of(polynomials), int(times_input), int(times_input))
+    return Composition(program, cost, error, tuple(polynomial.degree for polynomial in polynomials))
+
+
+def chained(polynomials: Iterable[Polynomial], x: Any) -> Any:
+    """The values of polynomials one after the other, in double precision."""
+    return functools.reduce(lambda x, polynomial: series(polynomial, x), polynomials, x)
+
+
+def measured_chain(
+    f: Callable, polynomials: Sequence[Polynomial], domain: Domain, times_input: bool = False, near: float | None = None
+) -> Composition:
+    """`chain`, with the error measured: at 2^14 points, dense at the ends of the domain, and at 2^14 about `near`."""
+    low, high = domain
+    x = low + (high - low) * (0.5 - 0.5 * np.cos(np.linspace(0, np.pi, 1 << 14)))
+    if near is not None:
+        steps = np.geomspace(1e-8, 1, 1 << 13) * max(high - near, near - low)
+        x = np.concatenate([x, near + steps, near - steps])
+    x = np.clip(x, low, high)
+    values = chained(polynomials, x) * (x if times_input else 1)
+    return chain(polynomials, float(np.max(np.abs(values - evaluated(f, x)))), times_input)
+
+
+def cheapest(name: str, domain: Domain, bits: float, options: Callable[[float], Iterable[Option]]) -> Composition:
+    """The first that reaches the bits, in the order of depth, and then of key switches.
+
+    Args:
+      name: of the function.
+      domain: what it is for, in an error.
+      bits: -log2 of the error allowed.
+      options: for so many bits; those that cannot reach them need not be there.
+
+    Raises:
+      ValueError: none reaches the bits.
+    """
+    for _, build in sorted(options(bits), key=lambda option: option[0]):
+        composition = build()
+        if composition.error <= 2.0**-bits:
+            return composition
+    none, some = math.ceil(bits), 0
+    while none - some > 1:
+        middle = (some + none) // 2
+        some, none = (middle, none) if any(True for _ in options(middle)) else (some, middle)
+    reachable = f"about {some} are reachable" if some else "none are reachable"
+    raise ValueError(f"{name}: bits = {bits:g} on the domain {domain}: {reachable}; ask for fewer, or a smaller domain")
+
+
+def checked_bits(name: str, bits: Any) -> float:
+    """The bits as a float.
+
+    Raises:
+      ValueError: not a positive number.
+    """
+    try:
+        number = float(bits)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name}: bits = {bits!r}; need a positive number: the error is to be at most 2^-bits")
+    return number
+
+
+def computed(
+    name: str, compose: Callable[..., Composition], x: Encrypted, keys: EvaluationKeys | None, domain: Any, bits: Any
+) -> Encrypted:
+    """The function at x, after checks of the arguments and of the levels left.
+
+    Args:
+      name: of the function.
+      compose: takes the domain and the bits.
+      x: a ciphertext or simulated values.
+      keys: evaluation keys.
+      domain, bits: as the caller gave them.
+
+    Raises:
+      LevelError: not enough levels are left.
+      TypeError: x is no ciphertext, or `keys` something else than evaluation keys.
+      ValueError: domain or bits are no such, or x has three components.
+    """
+    domain, bits = checked_domain(name, domain), checked_bits(name, bits)
+    check_operand(name, x, keys)
+    composition = compose(domain, bits)
+    x = with_levels(name, composition.depth, to_canonical(x), f"on the domain {domain} to {bits:g} bits")
+    if isinstance(x, Simulated):
+        warn_outside(name, x, domain)
+    return composition.program(x, keys)
+
+
+def check_operand(name: str, x: Any, keys: Any) -> None:
+    """Refuses what cannot be computed with.
+
+    Raises:
+      TypeError: x is no ciphertext, or `keys` something else than evaluation keys.
+      ValueError: x has three components.
+    """
+    check_ciphertext(name, x)
+    check_keys(name, keys, x)
+    if x.components != 2:
+        raise ValueError(f"{name}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
+
+
+def with_levels(name: str, depth: int, x: Encrypted, task: str) -> Encrypted:
+    """x, if it has enough levels.
+
+    Raises:
+      LevelError: it has not.
+    """
+    if x.level < depth:
+        raise LevelError(
+            f"{name}: {task} takes {depth} levels, and the operand is at level {x.level}; make parameters with more "
+            f"depth, such as Parameters.for_depth({x.params.max_level + depth - x.level}), ask for fewer bits or a "
+            "smaller domain, or bootstrap"
+        )
+    return x
