@@ -4,7 +4,7 @@ VENV ?= .venv
 RUN := $(VENV)/bin
 SANITIZERS := sanitize-address,undefined sanitize-thread
 
-.PHONY: demo test test-all lint sanitize $(SANITIZERS) clean
+.PHONY: demo test test-all lint sanitize $(SANITIZERS) fuzz clean
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
@@ -23,6 +23,14 @@ $(SANITIZERS): sanitize-%: $(VENV)/test
 	$(RUN)/cmake --build build/$@ --parallel $$(nproc)
 	UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1 \
 	$$(setarch -R true 2>/dev/null && echo setarch -R) build/$@/checks
+
+# Every handler, called with what does not fit. What was found, and how far it came, stands in build/fuzz.
+CHECKED := build/sanitize-address,undefined
+fuzz: $(VENV)/test
+	$(RUN)/cmake -S . -B $(CHECKED) -DFHEJAX_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(RUN)/python)
+	$(RUN)/cmake --build $(CHECKED) --parallel $$(nproc)
+	ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
+	$(RUN)/python tests/fuzz_handlers.py 100000 --program $(CHECKED)/checks
 
 lint: $(VENV)/test
 	$(RUN)/ruff check .

@@ -24,7 +24,7 @@ from fhejax.primitives.statement import (
 )
 
 FOLDER = pathlib.Path(__file__).parent / "common"
-TYPES = {"uint64": "uint64_t", "uint32": "uint32_t", "float64": "double", "complex128": "Complex"}
+TYPES = {"uint64": "uint64_t", "uint32": "uint32_t", "float64": "double", "complex128": "std::complex<double>"}
 FUNCTIONS = {"N": "n", "max": "std::max<int64_t>", "ceiling": "Ceiling", "broadcast": "Broadcast", "or": "||"}
 LEAST = {"count": 0, "numbers": 0, "key_count": 0, "message_count": 0, "N": 2}  # of axes; of all others 1
 POWERS_OF_TWO = ("N", "slots")

@@ -169,7 +169,7 @@ def test_every_instruction_set_has_the_same_bits():
         "        x = fhe.encrypt(seeds[2], key, plain)\n"
         "        for part in (x.data, fhe.decrypt(sk, x, dtype='float64'), fhe.decode(plain, dtype='float64')):\n"
         "            digest.update(np.asarray(part).tobytes())\n"
-        "print(fhe.native.cpu_extension().instruction_set(), digest.hexdigest())"
+        "print(fhe.primitives.native.cpu_extension().instruction_set(), digest.hexdigest())"
     )
     names = native.cpu_extension().instruction_sets()
     runs = []

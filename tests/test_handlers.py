@@ -2,11 +2,17 @@
 
 import importlib.util
 import pathlib
+import re
+import shutil
 
+import fuzz_handlers
 import jax
 import numpy as np
 import pytest
+from residues import chain, random_residues
 
+import fhejax as fhe
+from fhejax.primitives import basis, calls, native, ntt as ntt_module
 from fhejax.primitives.handlers import HANDLERS
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -64,6 +70,77 @@ def test_regions_follow_each_other_or_begin_where_another_does():
     assert words == max(raised, lifts) + 1 * 2 * 4 * 16 + 2 * 2 * 4 * 16
 
 
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_whatever_calls_a_handler_the_process_lives():
+    done = fuzz_handlers.fuzz(1000)
+    assert done["failures"] == [] and 50 < done["computed"] * 1000 / done["next"] < 700
+
+
 def test_names_are_versions_of_primitives():
     assert len({handler.target for handler in HANDLERS.values()}) == len(HANDLERS)
     assert HANDLERS["ntt"].target == "fhejax_ntt_v1"
+
+
+@pytest.mark.parametrize("primitive", native.implementations)
+def test_kernels_on_the_table_of_calls(primitive):
+    calls.check_implementation(primitive, "native")
+
+
+def test_a_primitive_has_a_lowering_of_its_own():
+    """Of one primitive, inside a composition too; the rest goes on as it was."""
+    moduli = chain(16, (30, 50))
+    x, traced = random_residues(0, moduli, 16), []
+
+    def mine(x, *, moduli):
+        traced.append(native.current_lowering())
+        return ntt_module._reference_forward(x, moduli=moduli)
+
+    fhe.register_implementation("ntt", "mine", mine)
+    fhe.check_implementation("ntt", "mine")
+    program = jax.jit(lambda x: basis.mod_raise(x, moduli[:1], moduli[1:]))
+    expected = np.asarray(program(x[:1]))
+    for choice, calls_made, uses_mine in [
+        ({"ntt": "mine"}, {"mod_raise"}, False),
+        ({"mod_raise": "composed", "ntt": "mine"}, {"inverse_ntt", "convert_basis"}, True),
+        ({"mod_raise": "reference", "ntt": "mine"}, set(), False),
+        ({"mod_raise": "composed"}, {"inverse_ntt", "convert_basis", "ntt"}, False),
+    ]:
+        traced.clear()
+        with fhe.lowering(choice):
+            assert set(re.findall(r"@fhejax_(\w+)_v1", program.lower(x[:1]).as_text())) == calls_made
+            np.testing.assert_array_equal(program(x[:1]), expected)
+        assert bool(traced) == uses_mine
+    native.implementations["ntt"].clear()
+
+
+def test_a_wrong_implementation_is_found():
+    fhe.register_implementation("add", "wrong", lambda a, b, *, moduli: a + b)
+    with pytest.raises(ValueError, match="add: 'wrong' differs from the reference"):
+        fhe.check_implementation("add", "wrong")
+    native.implementations["add"].clear()
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        ({"nt": "reference"}, "there is no primitive 'nt'; there is 'ntt'"),
+        ({"ntt": "refernce"}, "ntt has no implementation 'refernce'; there is 'reference'"),
+    ],
+)
+def test_unknown_names_are_refused(choice, says):
+    with pytest.raises(ValueError, match=says), fhe.lowering(choice):
+        pass
+    with pytest.raises(ValueError, match="choose another name"):
+        fhe.register_implementation("ntt", "native", lambda x, *, moduli: x)
+
+
+def test_choices_nest():
+    with fhe.lowering("reference"), fhe.lowering({"ntt": "native"}), fhe.lowering({"add": "composed"}):
+        chosen = native.current_lowering()
+        assert [native.kind_of(chosen, name) for name in ("ntt", "add", "negate")] == [
+            "native",
+            "composed",
+            "reference",
+        ]
+        with fhe.lowering("composed"):
+            assert native.current_lowering() == "composed"

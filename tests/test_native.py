@@ -34,7 +34,8 @@ def test_newer_kernels_are_refused_and_jax_goes_on():
     """A handler built for a newer FFI would keep every JAX backend from starting: the references serve instead."""
     out = run(
         "import numpy as np, jax\n"
-        "from fhejax import _compat, native\n"
+        "from fhejax import _compat\n"
+        "from fhejax.primitives import native\n"
         "major, minor = _compat.runtime_ffi_version()\n"
         "import fhejax._cpu as extension\n"
         "extension.XLA_FFI_API = (major, minor + 1)\n"
@@ -81,7 +82,7 @@ def test_every_instruction_set_has_the_same_bits():
         "ct = fhe.encrypt(seeds[2], sk, np.linspace(-1, 1, params.slots))\n"
         "out = fhe.rotate(fhe.square(ct, keys) * 0.5, 1, keys)\n"
         "digest = hashlib.sha256(np.asarray(out.data).tobytes()).hexdigest()\n"
-        "print(fhe.native.cpu_extension().instruction_set(), digest)"
+        "print(fhe.primitives.native.cpu_extension().instruction_set(), digest)"
     )
     names = native.cpu_extension().instruction_sets()
     runs = [run(code, FHEJAX_INSTRUCTION_SET=name).split() for name in names]
@@ -94,7 +95,8 @@ def test_an_unknown_instruction_set_is_named():
         "import warnings, fhejax as fhe\n"
         "with warnings.catch_warnings(record=True) as caught:\n"
         "    warnings.simplefilter('always')\n"
-        "    fhe.native._load_cpu.cache_clear(); fhe.native.cpu_extension.cache_clear(); fhe.native._load_cpu()\n"
+        "    native = fhe.primitives.native\n"
+        "    native._load_cpu.cache_clear(); native.cpu_extension.cache_clear(); native._load_cpu()\n"
         "print([str(warning.message) for warning in caught])"
     )
     out = run(code, FHEJAX_INSTRUCTION_SET="sse9", PYTHONWARNINGS="ignore")

@@ -157,7 +157,7 @@ struct Automorphism {
 
 struct SlotsToCoefficients {
   static constexpr const char* kName = "fhejax_slots_to_coefficients_v1";
-  Argument<const Complex> z;  // slots
+  Argument<const std::complex<double>> z;  // slots
   Argument<double> out;  // N
   int64_t batch = 0, slots = 0, n = 0;
   struct {
@@ -170,7 +170,7 @@ struct SlotsToCoefficients {
 struct CoefficientsToSlots {
   static constexpr const char* kName = "fhejax_coefficients_to_slots_v1";
   Argument<const double> a;  // N
-  Argument<Complex> out;  // slots
+  Argument<std::complex<double>> out;  // slots
   int64_t batch = 0, n = 0, slots = 0;
 
   bool Take(Given& given, bool with_workspace);

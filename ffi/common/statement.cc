@@ -15,29 +15,13 @@ constexpr int64_t kMostNumbers = 1 << 12;              // of an attribute
 constexpr int64_t kMostElements = int64_t{1} << 40;    // of an array
 constexpr int64_t kMostSize = (int64_t{1} << 31) - 1;  // of an axis
 
-// Miller and Rabin with the first twelve primes, which is certain below 2^64.
-bool IsOddPrime(uint64_t q) {
-  const int twos = __builtin_ctzll(q - 1);
-  for (const uint64_t base : {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37}) {
-    if (q % base == 0) return q == base;
-    uint64_t power = Power(base, (q - 1) >> twos, q);
-    bool composite = power != 1 && power != q - 1;
-    for (int i = 1; i < twos && composite; ++i) {
-      power = MultiplySlow(power, power, q);
-      composite = power != q - 1;
-    }
-    if (composite) return false;
-  }
-  return true;
-}
-
-// The same, from a table of primes that have been asked for: a place holds the last one of those that share it.
+// Whether q is prime, from a table of primes that have been asked for: a place holds the last one of those that share it.
 bool IsKnownPrime(uint64_t q) {
   constexpr int kLogPlaces = 10;
   static std::array<std::atomic<uint64_t>, 1 << kLogPlaces> known{};
   std::atomic<uint64_t>& place = known[q * 0x9E3779B97F4A7C15u >> (64 - kLogPlaces)];
   if (place.load(std::memory_order_relaxed) == q) return true;
-  if (!IsOddPrime(q)) return false;
+  if (!IsPrime(q)) return false;
   place.store(q, std::memory_order_relaxed);
   return true;
 }

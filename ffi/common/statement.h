@@ -18,7 +18,6 @@ namespace ffi = xla::ffi;
 using Shape = ffi::Span<const int64_t>;
 using Moduli = ffi::Span<const uint64_t>;
 using Places = ffi::Span<const double>;
-using Complex = std::complex<double>;
 
 // An operand or a result: batch axes, and behind them its own.
 template <typename T>
@@ -28,7 +27,8 @@ struct Argument {
   size_t own_axes = 0;
   int64_t entries = 0;  // the product of its batch axes
 
-  Shape batch() const { return shape.first(shape.size() - own_axes); }
+  Shape front(size_t axes) const { return shape.first(shape.size() - axes); }  // without so many last ones
+  Shape batch() const { return front(own_axes); }
   int64_t axis(size_t i) const { return shape[shape.size() - own_axes + i]; }  // of its own ones
   int64_t bytes() const {
     int64_t count = entries;

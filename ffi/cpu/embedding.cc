@@ -4,6 +4,7 @@
 // sums of half the length at w_j^2, and w_(j+n/2) = -w_j: decimation in time with slots in natural order.
 
 #include <algorithm>
+#include <complex>
 #include <vector>
 
 #include "common/embedding_table.h"
@@ -15,6 +16,8 @@
 
 namespace fhejax {
 namespace {
+
+using Complex = std::complex<double>;
 
 const EmbeddingTable& EmbeddingTableFor(int64_t slots) {
   static auto& tables = *new Cache<int64_t, EmbeddingTable>;

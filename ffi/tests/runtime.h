@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -98,7 +99,7 @@ struct Array {
 
   Array(XLA_FFI_DataType type, Dimensions shape) : type(type), shape(std::move(shape)) {
     const int64_t count = Product(this->shape);
-    words.assign(type == XLA_FFI_DataType_U32 ? count / 2 : type == XLA_FFI_DataType_C128 ? 2 * count : count, 0);
+    words.assign(type == XLA_FFI_DataType_U32 ? (count + 1) / 2 : type == XLA_FFI_DataType_C128 ? 2 * count : count, 0);
   }
   XLA_FFI_Buffer Buffer() {
     const auto rank = static_cast<int64_t>(shape.size());
@@ -108,10 +109,9 @@ struct Array {
 
 using Attribute = std::variant<std::vector<uint64_t>, std::vector<double>, int64_t, double>;
 
-// A handler with what it is called with; `results` have the shapes of its results.
+// What a handler is called with; `results` have the shapes of its results.
 struct Call {
   std::string name;
-  XLA_FFI_Handler* handler;
   std::vector<Array> operands, results;
   std::map<std::string, Attribute> attributes;  // XLA sorts them too
 };
@@ -157,8 +157,10 @@ class AttributeTable {
   std::vector<void*> values_;
 };
 
-// Runs the handler and returns its results. Several threads may run one call.
-inline std::vector<Array> Run(Call call, Workers& workers) {
+using Handlers = std::map<std::string, XLA_FFI_Handler*>;  // by the name under which XLA knows them
+
+// What the handler complains of, or nothing; fills the results.
+inline std::string ErrorOf(Call& call, XLA_FFI_Handler* handler, Workers& workers) {
   std::vector<XLA_FFI_Buffer> buffers;
   std::vector<void*> pointers;
   for (auto* arrays : {&call.operands, &call.results})
@@ -178,8 +180,14 @@ inline std::vector<Array> Run(Call call, Workers& workers) {
   frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, static_cast<int64_t>(results), result_types.data(),
                 pointers.data() + operands};
   frame.attrs = attributes.View();
-  if (const XLA_FFI_Error* const error = call.handler(&frame)) {
-    std::fprintf(stderr, "%s: %s\n", call.name.c_str(), error->message.c_str());
+  const std::unique_ptr<XLA_FFI_Error> error(handler(&frame));
+  return error ? error->message : "";
+}
+
+// Runs the handler and returns its results. Several threads may run one call.
+inline std::vector<Array> Run(Call call, XLA_FFI_Handler* handler, Workers& workers) {
+  if (const std::string error = ErrorOf(call, handler, workers); !error.empty()) {
+    std::fprintf(stderr, "%s: %s\n", call.name.c_str(), error.c_str());
     std::abort();
   }
   return std::move(call.results);
