@@ -12,7 +12,7 @@ import pytest
 from residues import chain, random_residues
 
 import fhejax as fhe
-from fhejax.primitives import basis, calls, native, ntt as ntt_module
+from fhejax.primitives import basis, calls, define, native, ntt as ntt_module
 from fhejax.primitives.handlers import HANDLERS
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -81,7 +81,13 @@ def test_names_are_versions_of_primitives():
     assert HANDLERS["ntt"].target == "fhejax_ntt_v1"
 
 
-@pytest.mark.parametrize("primitive", native.implementations)
+def primitives():
+    """Whole operations are slow: XLA compiles their reference."""
+    for definition in define.definitions.values():
+        yield pytest.param(definition.name, marks=[pytest.mark.slow] if definition.composed else [])
+
+
+@pytest.mark.parametrize("primitive", list(primitives()))
 def test_kernels_on_the_table_of_calls(primitive):
     calls.check_implementation(primitive, "native")
 

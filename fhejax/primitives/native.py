@@ -60,17 +60,20 @@ def lowering(kind: str | Mapping[str, str]) -> Iterator[None]:
       >>> with fhe.lowering("composed"), fhe.lowering({"ntt": "reference"}):
       ...     pass
     """
-    if not isinstance(kind, str):
-        outer = current_lowering()
-        default, single = (outer, ()) if isinstance(outer, str) else outer
-        for name, each in kind.items():
-            require_one_of("lowering: there is no primitive", name, implementations)
-            require_one_of(f"lowering: {name} has no implementation", each, (*LOWERINGS, *implementations[name]))
-        kind = Choice(default, tuple(sorted((dict(single) | dict(kind)).items())))
-    elif kind not in LOWERINGS:
+    if isinstance(kind, str) and kind not in LOWERINGS:
         raise ValueError(f"lowering: got {kind!r}; choose one of {', '.join(map(repr, LOWERINGS))}")
-    with _compat.lowering_context(kind):
+    with _compat.lowering_context(kind if isinstance(kind, str) else _chosen_among(kind)):
         yield
+
+
+def _chosen_among(kinds):
+    """The present choice, with that of single primitives on top."""
+    for name, kind in kinds.items():
+        require_one_of("lowering: there is no primitive", name, implementations)
+        require_one_of(f"lowering: {name} has no implementation", kind, (*LOWERINGS, *implementations[name]))
+    outer = current_lowering()
+    default, single = (outer, ()) if isinstance(outer, str) else outer
+    return Choice(default, tuple(sorted((dict(single) | dict(kinds)).items())))
 
 
 def require_one_of(what: str, name: str, names: Iterable[str]) -> None:
