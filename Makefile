@@ -1,19 +1,43 @@
-# Two commands that need nothing beforehand but Python and a C++ compiler: make demo, make test.
+# Commands that need nothing beforehand but Python and a C++ compiler: make demo, make test; make check is the quick part.
 PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
+# Python compiles what it imports, a tenth of what pip would compile.
+PIP := PIP_COMPILE=0 $(RUN)/pip install --quiet
 SANITIZERS := sanitize-address,undefined sanitize-thread
 
-.PHONY: demo test test-all lint sanitize $(SANITIZERS) fuzz clean
+# Two processes, each with files next to each other, so that they make few keys and programs twice.
+PYTEST := $(RUN)/pytest -n 2 --dist worksteal
+EVERYTHING := -m "slow or not slow"
+CHECKED := $(wildcard tests/test_imports.py tests/test_parameters.py tests/test_*errors.py tests/test_*plan*.py)
+EMULATED := $(wildcard tests/test_cuda*.py tests/test_emulator.py)
+REFERENCES := $(shell grep -lE "from (references|emulation) import|\"reference\"" tests/test_*.py)
+
+.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) fuzz clean FORCE
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
 
+check: lint
+	$(PYTEST) -q $(CHECKED)
+
+# What it leaves out, slow tests and what has not changed since it passed, it says at the end.
 test: lint
-	$(RUN)/pytest -n 2 tests --pyargs fhejax
+	$(PYTEST) tests --pyargs fhejax
 
 test-all: lint
-	$(RUN)/pytest -n 2 -m "slow or not slow" tests --pyargs fhejax
+	$(PYTEST) $(EVERYTHING) tests --pyargs fhejax
+
+# Parts of test-all, for what a change touches: every reference computed; CUDA's handlers, emulated.
+test-references: $(VENV)/test
+	$(PYTEST) $(EVERYTHING) $(filter-out $(EMULATED),$(REFERENCES))
+
+test-emulated: $(VENV)/test
+	$(PYTEST) $(EVERYTHING) $(EMULATED)
+
+# Writes tests/digests.json from references and emulated handlers, if they pass.
+digests: $(VENV)/test
+	FHEJAX_WRITE_DIGESTS=1 $(PYTEST) $(REFERENCES)
 
 # Kernels and handlers as a program without Python, under sanitizers. setarch where it is allowed: thread sanitizers
 # before 2024 refuse addresses that are spread widely.
@@ -25,31 +49,37 @@ $(SANITIZERS): sanitize-%: $(VENV)/test
 	$$(setarch -R true 2>/dev/null && echo setarch -R) build/$@/checks
 
 # Every handler, called with what does not fit. What was found, and how far it came, stands in build/fuzz.
-CHECKED := build/sanitize-address,undefined
+SANITIZED := build/sanitize-address,undefined
 fuzz: $(VENV)/test
-	$(RUN)/cmake -S . -B $(CHECKED) -DFHEJAX_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(RUN)/python)
-	$(RUN)/cmake --build $(CHECKED) --parallel $$(nproc)
+	$(RUN)/cmake -S . -B $(SANITIZED) -DFHEJAX_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(RUN)/python)
+	$(RUN)/cmake --build $(SANITIZED) --parallel $$(nproc)
 	ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
-	$(RUN)/python tests/fuzz_handlers.py 100000 --program $(CHECKED)/checks
+	$(RUN)/python tests/fuzz_handlers.py 100000 --program $(SANITIZED)/checks
 
 lint: $(VENV)/test
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/pyright --pythonpath $(RUN)/python
 
-SOURCES := Makefile pyproject.toml CMakeLists.txt $(wildcard fhejax/*.py fhejax/*/*.py fhejax/*/*/*.py ffi/*/*)
+# An editable install knows modules by name, and reads them where they lie.
+MODULES := $(sort $(wildcard fhejax/*.py fhejax/*/*.py fhejax/*/*/*.py))
+SOURCES := $(VENV)/modules pyproject.toml CMakeLists.txt $(wildcard ffi/common/* ffi/cpu/*)
+
+$(VENV)/modules: FORCE | $(VENV)/bin/python
+	@echo $(MODULES) | cmp -s - $@ || echo $(MODULES) > $@
+FORCE:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/pip install --quiet --upgrade pip
+	$(PIP) --upgrade pip
 
 # Editable, so that Python started in this directory finds the sources and the kernels alike.
 $(VENV)/demo: $(VENV)/bin/python $(SOURCES)
-	$(RUN)/pip install --quiet --editable ".[examples]"
+	$(PIP) --editable ".[examples]"
 	touch $@
 
 $(VENV)/test: $(VENV)/bin/python $(SOURCES)
-	$(RUN)/pip install --quiet --editable ".[examples,test]"
+	$(PIP) --editable ".[examples,test]"
 	touch $@
 
 clean:

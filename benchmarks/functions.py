@@ -52,9 +52,8 @@ def rows() -> Iterator[Row]:
     for name, domains in smooth.items():
         yield from (Row(name, domain, bits, {}) for domain in domains for bits in (8, 12, 20))
     yield from (Row("sqrt", (0, 1), bits, {}) for bits in (8, 10, 12))
-    for family in ("minimax", "cheon"):
-        for power, bits in ((4, 8), (4, 20), (8, 8), (8, 12), (8, 20), (12, 12), (12, 20)):
-            yield Row("sign", (-1, 1), bits, {"gap": 2.0**-power, "family": family})
+    for power, bits in ((4, 8), (4, 20), (8, 8), (8, 12), (8, 20), (12, 12), (12, 20)):
+        yield Row("sign", (-1, 1), bits, {"gap": 2.0**-power})
     yield from (Row("compare", domain, 12, {"gap": 2.0**-8}) for domain in ((0, 1), (-1, 1)))
     for name, domain in (("relu", (-1, 1)), ("relu", (-8, 8)), ("abs", (-1, 1)), ("maximum", (0, 1))):
         yield from (Row(name, domain, bits, {}) for bits in (6, 8, 10, 12, 13))
@@ -128,7 +127,7 @@ def _key_switches(jaxpr):
 
 def _cells(row: Row) -> list[str]:
     figures = measured(row)
-    texts = {"gap": lambda gap: f"gap 2^{math.log2(gap):g}", "size": lambda size: f"size {size}", "family": str}
+    texts = {"gap": lambda gap: f"gap 2^{math.log2(gap):g}", "size": lambda size: f"size {size}"}
     function = ", ".join([row.name, *(texts[name](value) for name, value in row.options.items())])
     domain = f"({row.domain[0]:g}, {row.domain[1]:g})"
     error = f"2^-{-math.log2(figures['error']):.1f}"

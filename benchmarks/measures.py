@@ -1,10 +1,13 @@
 """The figures that targets.py judges: each function runs in a process of its own and returns figures.
 
-Everything that a figure compares takes turns in the same run. `Size` says how large the rings are, so that tests can
-take small ones.
+Everything that a figure compares takes turns in the same run, on one core and by processor time, which other programs
+change little. Only what a second core brings is timed by the clock. `Size` says how large the rings are, so that tests
+can take small ones.
 """
 
 import concurrent.futures
+import functools
+import time
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -25,6 +28,7 @@ from fhejax.parameters.primes import largest_primes
 from fhejax.primitives.ntt import inverse_ntt, ntt
 
 _LINKS = 8  # transforms in a chain
+_processor_turns = functools.partial(take_turns, clock=time.process_time)
 
 
 class Size(NamedTuple):
@@ -147,7 +151,7 @@ def streaming(size: Size) -> list[Figure]:
         call = calls[operation]
         run = operations.ready(jax.jit(call.function), *(given[name] for name in call.operands))
         moved = needed[operation].moved
-        times = take_turns({"ours": run, "copy": machine.copy(moved)}, seconds=size.seconds)
+        times = _processor_turns({"ours": run, "copy": machine.copy(moved)}, seconds=size.seconds)
         rates = {f"{name}_gigabytes_per_second": moved / time.median / 1e9 for name, time in times.items()}
         what = f"{operation}, {_where(params)}: bytes per second / those of a copy"
         share = lambda t: 100 * t["copy"] / t["ours"]
@@ -227,7 +231,7 @@ def _transforms(log_degree: int, bits: int, goal: float | None, seconds: float) 
             "call": operations.ready(jax.jit(lambda a, f=transform: f(a, moduli)), x),
             "butterflies": loops[loop],
         }
-        times = take_turns(subjects, seconds=seconds)
+        times = _processor_turns(subjects, seconds=seconds)
         parts = {
             "chain": _LINKS,
             "call": len(moduli),
@@ -270,7 +274,7 @@ def _against_transforms(params: fhe.Parameters, bits: int, seconds: float) -> li
             "inverse": _chain(inverse_ntt, moduli, x),
             "copy": machine.copy(needed[operation].moved),
         }
-        times = take_turns(subjects, seconds=2 * seconds)
+        times = _processor_turns(subjects, seconds=2 * seconds)
         forward, inverse = (count / len(moduli) / _LINKS for count in needed[operation].transforms())
         ratio = lambda t, f=forward, i=inverse: t["ours"] / (f * t["forward"] + i * t["inverse"] + t["copy"])
         what = f"{operation}, {_where(params)}, {bits} bits: time / (its NTTs + its bytes)"
@@ -281,7 +285,7 @@ def _against_transforms(params: fhe.Parameters, bits: int, seconds: float) -> li
 def _beside(theirs, ours, operation: str, where: str, goal: float, seconds: float) -> list[Figure]:
     """One figure a peer: its time in units of ours."""
     subjects = {name: peer[operation].run for name, peer in theirs.items() if operation in peer}
-    times = take_turns(subjects | {"ours": ours[operation].run}, seconds=2 * seconds)
+    times = _processor_turns(subjects | {"ours": ours[operation].run}, seconds=2 * seconds)
     ratio = lambda name: lambda t: t[name] / t["ours"]
     return [
         _figure(f"{operation}, {where}: {name} / ours", times, ratio(name), goal, at_least=True) for name in subjects
@@ -289,7 +293,7 @@ def _beside(theirs, ours, operation: str, where: str, goal: float, seconds: floa
 
 
 def _ratio(what: str, subjects, numerator: str, denominator: str, goal: float | None, seconds: float) -> Figure:
-    times = take_turns(subjects, seconds=2 * seconds)
+    times = _processor_turns(subjects, seconds=2 * seconds)
     return _figure(what, times, lambda t: t[numerator] / t[denominator], goal)
 
 

@@ -163,7 +163,6 @@ def _paper(x: Any, size: int) -> tuple[Any, set[int]]:
 
     import fhejax as fhe
     from fhejax.arrays.layouts.maps import map_of_entries
-    from fhejax.arrays.products.sums import finished, tensor_sum
     from fhejax.operations.levels import product_scale
 
     params, level, layout = x.params, x.level, x.layout
@@ -186,9 +185,9 @@ def _paper(x: Any, size: int) -> tuple[Any, set[int]]:
         xs = [fhe.drop_to_level(first, down)]
         xs += [fhe.dot_plain([rotated[k], rotated[k - size]], masks[k]) for k in range(1, size)]
         ys = [fhe.drop_to_level(each, down) for each in fhe.rotate_many(second, [k * size for k in range(size)], keys)]
-        total = tensor_sum(xs[0], xs, ys)
+        total = xs[0]._tensor_sum(xs, ys)
         scale = product_scale(params, down, total.scale)
-        return finished(total, keys.relinearization_key(down).operand, scale)
+        return total._relinearize_rescale(keys.relinearization_key(down).operand, scale)
 
     one = jax.jit(product)
     taken = {*sigma.rotations, *tau.rotations, *(k * size for k in range(1, size)), *(s % params.slots for s in steps)}

@@ -2,8 +2,9 @@
 
 python benchmarks/targets.py [--json PATH] [--markdown] [--only transforms ...] [--quick]
 
-One thread means a process confined to one core. Machines are shared and noisy: everything that is compared takes turns
-in the same run, and the figures are ratios of medians; beside them stand the ratios of the least times.
+One thread means a process confined to one core. Machines are shared and noisy: times are processor time, but for what a
+second core brings. Everything that is compared takes turns in the same run, and the figures are ratios of medians;
+beside them stand the ratios of the least times.
 """
 
 import argparse

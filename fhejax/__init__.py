@@ -26,13 +26,10 @@ from fhejax.errors import (
     ParametersMismatchError as ParametersMismatchError,
     ScaleError as ScaleError,
 )
-from fhejax.kinds import (  # register the operations
-    simulated_bootstrapping as _simulated_bootstrapping,  # noqa: F401
-    simulated_operations as _simulated_arithmetic,  # noqa: F401
-    simulated_sums as _simulated_sums,  # noqa: F401
-    simulated_transforms as _simulated_linear,  # noqa: F401
-)
+from fhejax.kinds.ciphertext import Ciphertext as Ciphertext
+from fhejax.kinds.counted import count as count
 from fhejax.kinds.simulated import Simulated as Simulated, simulate as simulate
+from fhejax.kinds.work import Count as Count
 from fhejax.linear import LinearTransform as LinearTransform, apply as apply
 from fhejax.operations.arithmetic import (
     add as add,
@@ -69,7 +66,6 @@ from fhejax.scheme.encoding import decode as decode, encode as encode
 from fhejax.scheme.keys import evaluation_keys as evaluation_keys, public_key as public_key, secret_key as secret_key
 from fhejax.scheme.random import Seed as Seed, new_seed as new_seed, split_seed as split_seed
 from fhejax.scheme.values import (
-    Ciphertext as Ciphertext,
     EvaluationKeys as EvaluationKeys,
     Plaintext as Plaintext,
     PublicKey as PublicKey,

@@ -6,7 +6,7 @@ import numpy as np
 from operations import seed
 
 import fhejax as fhe
-from fhejax.arrays.layouts.layout import NAMED
+from fhejax.arrays.layouts.layout import NAMED, Digit, Layout
 
 PARAMS = fhe.Parameters.for_depth(4, log_degree=7, security=None)
 SLOTS, TOP = PARAMS.slots, PARAMS.max_level
@@ -54,3 +54,17 @@ def with_its_keys(function, *arrays):
 def stacked(arrays):
     with jax.enable_x64(True):
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+
+
+def by_entries(shape, everywhere=False):
+    """A batch of matrices in the slots, with a ciphertext for each entry; or one matrix, each entry in all slots."""
+    *batch, n, m = shape
+    batch = fhe.Layout.row(batch, SLOTS).axes
+    copies = (Digit(SLOTS, 1),) if everywhere else ()
+    return Layout(tuple(shape), (*batch, (Digit(n, m * SLOTS),), (Digit(m, SLOTS),)), SLOTS, copies=copies)
+
+
+def by_diagonals(shape):
+    """A matrix by its diagonals, each in a ciphertext of its own."""
+    axes = tuple((Digit(size, stride),) if size > 1 else () for size, stride in zip(shape, (1, SLOTS), strict=True))
+    return Layout(shape, axes, SLOTS, diagonal=True)

@@ -5,9 +5,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 
 @functools.cache
@@ -19,6 +16,10 @@ def hidden_activations():
     Returns:
       `float64[1437, 64]` and `float64[360, 64]`, images by units.
     """
+    import optax  # both take a second to import
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     pixels, labels = load_digits(return_X_y=True)
     train_x, test_x, train_y, _ = train_test_split(pixels / 16, labels, test_size=0.2, random_state=0)
     first, second = jax.random.split(jax.random.key(0))

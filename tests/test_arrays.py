@@ -28,9 +28,8 @@ from operations import seed
 
 import fhejax as fhe
 from fhejax import _compat
-from fhejax.arrays import exports
 from fhejax.arrays.layouts.layout import NAMED, Digit, Layout
-from fhejax.serialization import headers
+from fhejax.serialization import exports, headers
 
 
 def planned(function, *arrays):

@@ -40,6 +40,7 @@ def run(script, folder, *options):
     return report, done.stdout
 
 
+@pytest.mark.slow
 def test_the_table_of_a_ring(tmp_path):
     report, printed = run("run.py", tmp_path, "--log-degree", "13")
     (ring,) = report["rings"]
@@ -57,6 +58,7 @@ def test_the_table_of_a_ring(tmp_path):
         assert "unavailable" in about or {"threads", "moduli"} <= about.keys()
 
 
+@pytest.mark.slow
 def test_the_targets(tmp_path):
     report, printed = run("targets.py", tmp_path, "--markdown")
     measured = {figure["target"] for figure in report["figures"]} | report["unavailable"].keys()
@@ -67,6 +69,7 @@ def test_the_targets(tmp_path):
         assert (figure["met"] is None) == (figure["goal"] is None) == (f"| {figure['what']} |" not in printed)
 
 
+@pytest.mark.slow
 def test_the_growth(tmp_path):
     pytest.importorskip("matplotlib")
     report, _ = run("growth.py", tmp_path, "--png", tmp_path / "growth.png")
@@ -75,6 +78,7 @@ def test_the_growth(tmp_path):
         assert point["milliseconds"]["fhejax"].keys() == {"multiply", "rotate", "ntt"}
 
 
+@pytest.mark.slow
 def test_the_polynomials(tmp_path):
     report, printed = run("polynomials.py", tmp_path)
     (row,) = report["polynomials"]
@@ -82,6 +86,7 @@ def test_the_polynomials(tmp_path):
     assert "unavailable" in row or row["TenSEAL"]["least_ms"] > 0
 
 
+@pytest.mark.slow
 def test_the_matrices(tmp_path):
     report, printed = run("linear.py", tmp_path)
     assert [case["replicated"] for case in report["cases"]] == [True, False]
@@ -90,6 +95,7 @@ def test_the_matrices(tmp_path):
         assert f"{case['size']}" in printed
 
 
+@pytest.mark.slow
 def test_the_products(tmp_path):
     report, printed = run("products.py", tmp_path)
     (columns,), (matrix,) = report["columns"], report["matrices"]
@@ -98,6 +104,7 @@ def test_the_products(tmp_path):
     assert all(time > 0 for entry in (columns, matrix) for time in entry["milliseconds"].values())
 
 
+@pytest.mark.slow
 def test_on_a_gpu(tmp_path):
     """Also without one: then on the CPU, with nothing to set the times beside."""
     report, printed = run("gpu.py", tmp_path, "--arithmetic", "default")
@@ -152,12 +159,14 @@ def test_the_transforms_counted_are_those_of_the_text(monkeypatch):
     assert sum(needed["rescale"].transforms()) == 2 * limbs
 
 
+@pytest.mark.slow
 def test_a_missing_compiler_is_a_line_of_the_report(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", str(tmp_path / "no_such_compiler"))
     report, printed = run("targets.py", tmp_path, "--only", "transforms")
     assert "no C++ compiler" in report["unavailable"]["transforms"] and "no C++ compiler" in printed
 
 
+@pytest.mark.slow
 def test_the_tables_of_bootstrapping(tmp_path):
     report, printed = run("bootstrapping.py", tmp_path)
     assert [(case["preset"], case["slots"]) for case in report["cases"]] == [("T", 1024), ("T@2", 8)]

@@ -113,6 +113,7 @@ def run_stopped(arguments, look):
     return json.loads(line), seen
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is looked at through Linux's /proc")
 @pytest.mark.parametrize("with_secret", [False, True], ids=["server", "server that loads the secret key"])
 def test_no_secret_in_the_process_of_the_server(example, directories, with_secret):

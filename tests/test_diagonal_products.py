@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from product_cases import SLOTS, TOP, encrypted, numbers, opened, simulated, with_its_keys
+from product_cases import SLOTS, TOP, by_diagonals, encrypted, numbers, opened, simulated, with_its_keys
 
 from fhejax.arrays.layouts.layout import Layout
-from fhejax.arrays.products.diagonal_products import ciphertext_diagonals, diagonals_times_vector
+from fhejax.arrays.products.diagonal_products import diagonals_times_vector
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from fhejax.arrays.products.diagonal_products import ciphertext_diagonals, diago
 )
 def test_diagonals_times_a_vector(name, shape):
     a, v = numbers(*shape), numbers(shape[-1], index=1)
-    layout = ciphertext_diagonals(shape, SLOTS) if name == "in ciphertexts" else Layout.diagonals(shape, SLOTS)
+    layout = by_diagonals(shape) if name == "in ciphertexts" else Layout.diagonals(shape, SLOTS)
     x, w = encrypted(a, layout), encrypted(v, "replicated", 1)
     y, plan = with_its_keys(diagonals_times_vector, x, w)
     rotations_do = shape[-1] == 1 or (name == "in ciphertexts" and shape[-1] & (shape[-1] - 1) == 0)

@@ -87,7 +87,7 @@ def test_rotation_and_conjugation_of_slots(slots):
     values = random_values(2, slots, real=False)
     plaintext = fhe.encode(values, PARAMS, slots=slots)
     for element, expected in ((5, np.roll(values, -1)), (pow(5, 3, 64), np.roll(values, -3)), (63, values.conj())):
-        moved = fhe.values.Plaintext(automorphism(plaintext.data, element), PARAMS, 2, 2.0**40, slots, False)
+        moved = fhe.Plaintext(automorphism(plaintext.data, element), PARAMS, 2, 2.0**40, slots, False)
         np.testing.assert_allclose(fhe.decode(moved, dtype=complex), expected, atol=1e-10)
 
 

@@ -11,6 +11,7 @@ import pytest
 import fhejax
 
 ROOT = pathlib.Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 
 
 def run(example, *options, picture=None):
@@ -65,7 +66,7 @@ def test_fit_activation(tmp_path):
     assert float(table[3, "gradient"][4]) >= float(table[3, "minimax"][4]) > float(table[3, "chebyshev"][4])
 
 
-@pytest.mark.parametrize("steps", [4, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [4, 8])
 def test_encrypted_training(tmp_path, steps):
     finished = run("encrypted_training.py", "--steps", str(steps), picture=tmp_path / "training.png")
     assert "evaluation keys: 100%" in finished.stderr and "encrypted training: 100%" in finished.stderr

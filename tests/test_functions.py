@@ -16,7 +16,7 @@ import scipy.special
 import fhejax as fhe
 from fhejax import functions
 from fhejax.bootstrapping.profile import key_switches_of
-from fhejax.functions import activations, comparison, fits, inverse, range_extension
+from fhejax.functions import fits, inverse, range_extension
 from fhejax.functions.composite import chained
 
 DEEP = fhe.Parameters.for_depth(25, log_degree=9, security=None)
@@ -70,7 +70,7 @@ def softmax(x, size, stride=1):
 
 ROW = re.compile(
     r"On (?P<domain>\(\S+, \S+\))(, gap 2\^-(?P<gap>\d+))?(, size (?P<size>\d+))?, (?P<bits>\d+) bits"
-    r"(, \"(?P<family>\w+)\")?: error 2\^-(?P<error>[\d.]+), depth (?P<depth>\d+), (?P<switches>\d+) key switches\."
+    r": error 2\^-(?P<error>[\d.]+), depth (?P<depth>\d+), (?P<switches>\d+) key switches\."
 )
 
 
@@ -91,7 +91,7 @@ def applied(name, row):
     """The function with the arguments that a row states."""
     options = {"domain": ast.literal_eval(row["domain"]), "bits": int(row["bits"])}
     if row["gap"]:
-        options |= {"gap": 2.0 ** -int(row["gap"]), "family": row["family"] or "minimax"}
+        options |= {"gap": 2.0 ** -int(row["gap"])}
     if row["size"]:
         options["size"] = int(row["size"])
     return functools.partial(getattr(functions, name), **options)
@@ -167,7 +167,7 @@ CASES = {
     "sqrt": ((0.01, 1), 8, {}),
     "log": ((0.5, 1.5), 8, {}),
     "sign": ((-1, 1), 8, {"gap": 0.25}),
-    "step": ((-1, 1), 6, {"gap": 0.25, "family": "cheon"}),
+    "step": ((-1, 1), 6, {"gap": 0.25}),
     "compare": ((0, 1), 6, {"gap": 0.25}),
     "abs": ((-1, 1), 5, {}),
     "relu": ((-1, 1), 6, {}),
@@ -239,10 +239,9 @@ def simulated(name, *operands, params=DEEP, **options):
     return np.asarray(out.values)
 
 
-@pytest.mark.parametrize("family", ["minimax", "cheon"])
-def test_sign_inside_of_its_gap_stays_between(family):
+def test_sign_inside_of_its_gap_stays_between():
     x = np.linspace(-2 * 2.0**-6, 2 * 2.0**-6, DEEP.slots)
-    values = simulated("sign", x, domain=(-1, 1), bits=10, gap=2.0**-6, family=family)
+    values = simulated("sign", x, domain=(-1, 1), bits=10, gap=2.0**-6)
     assert np.max(np.abs(values)) <= 1 + 2.0**-10
     np.testing.assert_allclose(values, -values[::-1], atol=1e-9)
 
@@ -335,20 +334,16 @@ def test_range_extension_keeps_what_is_near_and_what_is_flat(degrees):
     assert np.min(outside) > ratio * (1 - 1e-6) and np.max(outside) < 1 + 1e-9
 
 
-def test_range_extension_is_taken_where_it_is_cheaper():
-    narrow, wide = (activations._sigmoid((-r, r), 8.0) for r in (8.0, 96.0))
-    assert len(narrow.degrees) == 1 and len(wide.degrees) > 1 and wide.error <= 2.0**-8
-    odd = lambda x: np.tanh(x / 2) / 2
-    degree = fits.estimated_degree(odd, (-96.0, 96.0), 2.0**-8, parity="odd")
-    assert wide.cost < fits.cost_of_degree(degree, (-96.0, 96.0), "odd")
-
-
-def test_families_of_cheon_kim_kim():
-    """f_4 as printed there; and after one g_n, n = 1 to 4, all above 0.4, 0.26, 0.19 and 0.149 is close to 1."""
-    np.testing.assert_allclose(comparison._flat(4) * 128, [0, 315, 0, -420, 0, 378, 0, -180, 0, 35], atol=1e-12)
-    for powers, low in zip(comparison._STEEP, (0.4, 0.26, 0.19, 0.149), strict=True):
-        values = np.polynomial.polynomial.polyval(np.linspace(low, 1, 4001), np.array(powers) / 2**10)
-        assert 0.74 < np.min(values) and np.max(values) < 1 + 2.0**-9
+def test_range_extension_is_taken_where_it_is_cheaper(deep):
+    for radius, extended in ((8.0, False), (96.0, True)):
+        domain = (-radius, radius)
+        program, out = jax.make_jaxpr(functools.partial(functions.sigmoid, domain=domain, bits=8), return_shape=True)(
+            *deep
+        )
+        cost = DEEP.max_level - out.level, count(program.jaxpr)
+        degree = fits.estimated_degree(lambda x: np.tanh(x / 2) / 2, domain, 2.0**-8, parity="odd")
+        single = fits.cost_of_degree(degree, domain, "odd")
+        assert cost < single if extended else cost == single
 
 
 def test_works_under_jit_and_vmap(sk, keys):
@@ -407,7 +402,6 @@ REFUSED = [
     ("sign", {"gap": 2.0**-30}, r"gap = 9.31323e-10; on the domain \(-1.0, 1.0\) it is from 5.96e-08 to below 1"),
     ("sign", {"gap": 1.5}, "it is from 5.96e-08 to below 1"),
     ("sign", {"gap": 0.5, "bits": 50}, "bits = 50; 40 bits are reachable"),
-    ("step", {"gap": 0.5, "family": "best"}, 'family = \'best\'; choose "minimax" or "cheon"'),
     ("softmax", {"size": 3}, "size = 3, stride = 1 and 256 slots; the size must be a power of two"),
     ("softmax", {"size": 16, "stride": 32}, "must divide the slots"),
     ("softmax", {"size": 1}, "the size must be a power of two"),

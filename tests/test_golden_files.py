@@ -7,7 +7,7 @@ import pytest
 from file_values import assert_same
 
 import fhejax as fhe
-from fhejax.serialization.kinds import KINDS
+from fhejax.serialization.table import KINDS
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"  # in its folder `first`, files whose headers state no shapes
 FILES = sorted(GOLDEN.rglob("*.safetensors"))

@@ -5,6 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from references import assert_equals_reference
 from residues import chain, on_device, random_residues
 
 import fhejax as fhe
@@ -33,18 +34,17 @@ def test_every_lowering(n, limbs, seeded):
     primes = chain(n, (50, 45, 44, 61, 43, 50, 52))
     moduli, special = primes[:limbs], primes[5:]
 
-    def made():
-        return switching_key(*seeds(), *secrets(primes, n), moduli, special, 2, 3.19, seeded)
+    def make(*operands):
+        return switching_key(*operands, moduli, special, 2, 3.19, seeded)
 
-    with fhe.lowering("reference"):
-        expected = made()
+    operands = *seeds(), *secrets(primes, n)
     with fhe.lowering("composed"):
-        jax.tree.map(np.testing.assert_array_equal, made(), expected)
+        assert_equals_reference(make(*operands), make, *operands)
     default = EXTENSION.instruction_set() if EXTENSION else None
     for name in EXTENSION.instruction_sets() if EXTENSION else ():
         EXTENSION.choose_instruction_set(name)
         try:
-            jax.tree.map(np.testing.assert_array_equal, made(), expected)
+            assert_equals_reference(make(*operands), make, *operands)
         finally:
             EXTENSION.choose_instruction_set(default)
 

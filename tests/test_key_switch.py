@@ -6,6 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from references import assert_equals_reference
 from residues import centred, chain, compose, negacyclic_product, on_device, random_residues, spread
 
 import fhejax as fhe
@@ -17,7 +18,6 @@ from fhejax.primitives.ntt import inverse_ntt, ntt
 N = 32
 MODULI, SPECIAL, DIGIT_SIZE = chain(N, (45, 40, 41, 39, 42, 50, 51))[:5], chain(N, (45, 40, 41, 39, 42, 50, 51))[5:], 2
 BASIS = MODULI + SPECIAL
-BOTH = ["composed", "reference"]
 
 
 def random_key(seed, moduli=BASIS):
@@ -78,46 +78,37 @@ def test_identity(level):
     assert max(abs(centred(a - b, modulus)) for a, b in zip(got, expected, strict=True)) <= bound
 
 
-@pytest.mark.parametrize("lowering", BOTH)
+def assert_lowerings_agree(function, *operands):
+    assert_equals_reference(function(*operands), function, *operands)
+    with fhe.lowering("composed"):
+        assert_equals_reference(function(*operands), function, *operands)
+
+
 @pytest.mark.parametrize("level", [4, 2, 0])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
-def test_lowerings_agree(lowering, level, batch):
+def test_lowerings_agree(level, batch):
     moduli = MODULI[: level + 1]
     x, key = random_residues(0, moduli, N, batch), random_key(1)
     for function in (key_switch, gadget_product):
-        native = function(x, key, moduli, SPECIAL, DIGIT_SIZE)
-        with fhe.lowering(lowering):
-            np.testing.assert_array_equal(native, function(x, key, moduli, SPECIAL, DIGIT_SIZE))
+        assert_lowerings_agree(lambda x, k, f=function: f(x, k, moduli, SPECIAL, DIGIT_SIZE), x, key)
 
 
-@pytest.mark.parametrize("lowering", BOTH)
 @pytest.mark.parametrize("level", [4, 2, 1])
 @pytest.mark.parametrize("batch", [(), (2, 2)])
-def test_products_of_ciphertexts_agree(lowering, level, batch):
+def test_products_of_ciphertexts_agree(level, batch):
     moduli = MODULI[: level + 1]
     x, y, key = random_residues(0, moduli, N, (*batch, 2)), random_residues(1, moduli, N, (2,)), random_key(1)
-    native = multiply_ciphertexts(x, y, key, moduli, SPECIAL, DIGIT_SIZE)
-    with fhe.lowering(lowering):
-        np.testing.assert_array_equal(native, multiply_ciphertexts(x, y, key, moduli, SPECIAL, DIGIT_SIZE))
+    assert_lowerings_agree(lambda *z: multiply_ciphertexts(*z, moduli, SPECIAL, DIGIT_SIZE), x, y, key)
 
 
-@pytest.mark.parametrize("lowering", BOTH)
-def test_hoisted_rotations_agree(lowering):
+def test_hoisted_rotations_agree():
     x, keys, elements = random_residues(0, MODULI, N, (2, 2)), [random_key(i) for i in (1, 2, 3)], (5, 25, 63)
-    native = hoisted_rotations(x, keys, elements, MODULI, SPECIAL, DIGIT_SIZE)
-    with fhe.lowering(lowering):
-        other = hoisted_rotations(x, keys, elements, MODULI, SPECIAL, DIGIT_SIZE)
-    for a, b in zip(native, other, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_lowerings_agree(lambda x, *k: hoisted_rotations(x, k, elements, MODULI, SPECIAL, DIGIT_SIZE), x, *keys)
 
 
-@pytest.mark.parametrize("lowering", BOTH)
-def test_rotations_with_keys_of_different_batches(lowering):
+def test_rotations_with_keys_of_different_batches():
     x, one, many = random_residues(0, MODULI, N, (1, 2)), random_key(1)[None], random_key(2)[None].repeat(2, axis=0)
-    native = hoisted_rotations(x, [one, many], (5, 25), MODULI, SPECIAL, DIGIT_SIZE)
-    with fhe.lowering(lowering):
-        other = hoisted_rotations(x, [one, many], (5, 25), MODULI, SPECIAL, DIGIT_SIZE)
-    jax.tree.map(np.testing.assert_array_equal, native, other)
+    assert_lowerings_agree(lambda x, *k: hoisted_rotations(x, k, (5, 25), MODULI, SPECIAL, DIGIT_SIZE), x, one, many)
 
 
 def test_hoisted_equals_single():
@@ -150,8 +141,7 @@ def test_more_terms_than_an_accumulator_holds():
 
     got = np.asarray(inner_product(digits, key, (q,)))
     assert np.all(got == terms % q)
-    with fhe.lowering("reference"):
-        np.testing.assert_array_equal(got, inner_product(digits, key, (q,)))
+    assert_equals_reference(got, lambda d, k: inner_product(d, k, (q,)), digits, key)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +183,7 @@ def test_a_seeded_key_for_each_entry():
         np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("lowering", ["native", *BOTH])
+@pytest.mark.parametrize("lowering", ["native", "composed", "reference"])
 def test_rotations_with_keys_of_both_kinds(lowering):
     x, (key, full), other = random_residues(0, MODULI, N, (2,)), seeded_key(1), random_key(2)
     rotations = lambda *keys: hoisted_rotations(x, keys, (5, 25, 63), MODULI, SPECIAL, DIGIT_SIZE)

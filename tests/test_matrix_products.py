@@ -13,6 +13,7 @@ from product_cases import (
     SECRET,
     SLOTS,
     TOP,
+    by_entries,
     encrypted,
     in_slots,
     numbers,
@@ -27,8 +28,8 @@ import fhejax as fhe
 from fhejax.arrays.layouts.layout import NAMED, Digit, Layout
 from fhejax.arrays.products import plans
 from fhejax.arrays.products.ciphertext_products import ciphertext_product
-from fhejax.arrays.products.columns import broadcast_entries, entries
 from fhejax.arrays.products.plans import matrix_product
+from fhejax.scheme.values import galois_steps
 
 # --- what the plans compute, in NumPy ---------------------------------------------------------------------------------
 
@@ -122,14 +123,14 @@ CASES = {
     "interleaved": ("interleaved", "interleaved", (4, 4, 4), (4, 4, 4)),
     "behind each other, over two ciphertexts": ("row", "row", (6, 4, 4), (6, 4, 4)),
     "one for all": ("interleaved", "replicated", (3, 4, 4), (4, 4)),
-    "columns of ciphertexts": ("columns", broadcast_entries((3, 2), SLOTS), (5, 3), (3, 2)),
+    "columns of ciphertexts": ("columns", by_entries((3, 2), everywhere=True), (5, 3), (3, 2)),
     "rows of ciphertexts": (
-        broadcast_entries((2, 3), SLOTS),
+        by_entries((2, 3), everywhere=True),
         Layout((3, 5), ((Digit(3, SLOTS),), (Digit(5, 1),)), SLOTS),
         (2, 3),
         (3, 5),
     ),
-    "entries": (entries((7, 2, 3), SLOTS), entries((7, 3, 2), SLOTS), (7, 2, 3), (7, 3, 2)),
+    "entries": (by_entries((7, 2, 3)), by_entries((7, 3, 2)), (7, 2, 3), (7, 3, 2)),
     "a ciphertext a member": (
         Layout((3, 8, 8), ((Digit(3, SLOTS),), (Digit(8, 8),), (Digit(8, 1),)), SLOTS),
         "replicated",
@@ -242,8 +243,8 @@ def test_a_key_that_is_missing_is_named_when_the_program_is_traced():
     for element in keys.galois:
         # Maps take each step by itself; the rotations of the first factors, by 1 to 3, may be composed.
         fewer = {other: key for other, key in keys.galois.items() if other != element}
-        lone = {other: key for other, key in fewer.items() if fhe.values.galois_steps(PARAMS.degree)[other] > 3}
-        kept = lone if fhe.values.galois_steps(PARAMS.degree)[element] <= 3 else fewer
+        lone = {other: key for other, key in fewer.items() if galois_steps(PARAMS.degree)[other] > 3}
+        kept = lone if galois_steps(PARAMS.degree)[element] <= 3 else fewer
         if not kept:
             continue
         with pytest.raises(fhe.MissingKeyError):

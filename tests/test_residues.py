@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from references import assert_equals_reference, lowerings
 from residues import centred, chain, compose, on_device, random_residues, spread
 
 import fhejax as fhe
@@ -25,7 +26,7 @@ def rounded(a, scale):
 
 def check_rounding(a, scale, moduli=MODULI):
     expected = spread([rounded(x, scale) for x in a], moduli)
-    for lowering in LOWERINGS:
+    for lowering in lowerings(*LOWERINGS):
         with fhe.lowering(lowering):
             np.testing.assert_array_equal(round_to_residues(on_device(a), scale, moduli), expected, err_msg=lowering)
 
@@ -71,9 +72,7 @@ def test_extremes(special):
 
 def test_infinities_have_the_same_residues_in_every_lowering():
     a = on_device(np.array([np.inf, -np.inf, np.nan, 1.0]))
-    with fhe.lowering("reference"):
-        expected = round_to_residues(a, 2.0**40, MODULI)
-    np.testing.assert_array_equal(round_to_residues(a, 2.0**40, MODULI), expected)
+    assert_equals_reference(round_to_residues(a, 2.0**40, MODULI), lambda a: round_to_residues(a, 2.0**40, MODULI), a)
 
 
 @pytest.mark.parametrize("bits", [(61,), (20,), (50, 40), (20, 61), (61, 61, 61), (50,) + (40,) * 7, (30, 61, 20, 61)])
@@ -85,7 +84,7 @@ def test_floats_are_the_centred_integers(bits):
     near_half = [(product // 2 + d) % product for d in (2**20, -(2**20), moduli[0], -moduli[0])]
     x = np.concatenate([np.asarray(x), np.broadcast_to(spread(edges + near_half, moduli), (2, len(bits), 12))], axis=-1)
     expected = np.array([[centred(v, product) for v in compose(entry, moduli)] for entry in x], object)
-    for lowering in LOWERINGS:
+    for lowering in lowerings(*LOWERINGS):
         with fhe.lowering(lowering):
             got = np.asarray(residues_to_float(on_device(x), moduli))
         for value, exact in zip(got.ravel(), expected.ravel(), strict=True):
@@ -98,7 +97,7 @@ def test_floats_are_the_centred_integers(bits):
 def test_small_integers_are_exact(integers):
     for moduli in (MODULI, MODULI[1:], MODULI[::-1], MODULI[:1]):
         bounded = [x if abs(x) < math.prod(moduli) // 2 else 0 for x in integers]
-        for lowering in LOWERINGS:
+        for lowering in lowerings(*LOWERINGS):
             with fhe.lowering(lowering):
                 got = residues_to_float(on_device(spread(bounded, moduli)), moduli)
             assert np.asarray(got).tolist() == bounded

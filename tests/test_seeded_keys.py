@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from operations import OPERATIONS, PARAMS, VARIANTS, entries, keys, seed, stack, stacked, user_seeds
+from references import assert_equals_reference
 
 import fhejax as fhe
 
@@ -45,19 +46,12 @@ def test_eager(name):
     same(ALL[name].run(seeded(), *entries(ALL[name])), expected(name))
 
 
-@pytest.mark.parametrize("lowering", ["composed", pytest.param("reference", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KEYED)
-def test_lowerings(name, lowering):
+def test_lowerings(name):
     wanted, operands = expected(name), entries(ALL[name])
-    with fhe.lowering(lowering):
+    with fhe.lowering("composed"):
         same(jax.jit(ALL[name].run)(seeded(), *operands), wanted)
-
-
-@pytest.mark.parametrize("name", ["square", "rotate"])
-def test_reference(name):
-    wanted, operands = expected(name), entries(ALL[name])
-    with fhe.lowering("reference"):
-        same(jax.jit(ALL[name].run)(seeded(), *operands), wanted)
+    assert_equals_reference(wanted, jax.jit(ALL[name].run), seeded(), *operands)
 
 
 @pytest.mark.parametrize("name", KEYED)

@@ -1,10 +1,12 @@
 """The table of operations under every transformation of JAX: each gives the bits of the eager call.
 
-With jax_enable_x64 off and on, which a fixture sets for each test.
+With jax_enable_x64 off, and on where numbers in floating point go in or out: residues have 64 bits whatever the flag.
+`jit` and `vmap` meet every operation, other transformations one for each primitive; the rest is slow.
 """
 
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 import subprocess
@@ -18,17 +20,39 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from operations import CARRIED, OPERATIONS, PARAMS, Keys, entries, keys, make_keys, stack, stacked, user_seeds
+from references import assert_equals_reference
 
 import fhejax as fhe
 from fhejax.primitives import native
 
+BOTH_FLAGS = pytest.mark.parametrize("flag", [False, True], ids=["x64-off", "x64-on"], indirect=True)
+ONCE = [  # every primitive of the table, in as few operations
+    *("add low ciphertext", "subtract ciphertext", "multiply ciphertext", "multiply array", "negate", "relinearize"),
+    *("rotate_many", "evaluate", "encrypt", "encrypt, secret key", "decode", "decrypt"),
+]
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["x64-off", "x64-on"])
+
+@pytest.fixture(autouse=True)
 def flag(request):
     """The x64 flag, as a user may have set it."""
     keys()  # made before any test traces a function
-    with jax.enable_x64(request.param):
-        yield request.param
+    with jax.enable_x64(getattr(request, "param", False)):
+        yield jax.config.jax_enable_x64
+
+
+def in_floating_point(name):
+    kinds = {kind.split()[-1] for kind in OPERATIONS[name].operands}
+    return bool(kinds & {"array", "row", "number"}) or name in ("x + 2", "evaluate", "decode", "decrypt")
+
+
+def each(names, quick=None):
+    """Parameters: each operation with the flags that it can tell apart; slow are the others, and those not `quick`."""
+    cases = []
+    for name, on in itertools.product(names, (False, True)):
+        slow = (on and not in_floating_point(name)) or (quick is not None and name not in quick)
+        marks = [pytest.mark.slow] if slow else []
+        cases.append(pytest.param(name, on, id=f"{name}-x64-{'on' if on else 'off'}", marks=marks))
+    return pytest.mark.parametrize("name, flag", cases, indirect=["flag"])
 
 
 @functools.cache
@@ -111,9 +135,8 @@ def _export(name, run):
     return jax.export.deserialize(exported.serialize()).call(*arguments), eager(name)
 
 
+EVERYWHERE = {"jit": _jit, "vmap": _vmap}
 TRANSFORMS = {
-    "jit": _jit,
-    "vmap": _vmap,
     "vmap of vmap": _vmap_of_vmap,
     "scan": _scan,
     "cond": _cond,
@@ -123,10 +146,24 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each(OPERATIONS)
+@pytest.mark.parametrize("transform", EVERYWHERE)
+def test_jit_and_vmap_give_the_bits_of_the_eager_call(transform, name):
+    same(*EVERYWHERE[transform](name, OPERATIONS[name].run))
+
+
+@each(OPERATIONS, ONCE)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transform_gives_the_bits_of_the_eager_call(transform, name):
     same(*TRANSFORMS[transform](name, OPERATIONS[name].run))
+
+
+def test_the_few_have_every_primitive():
+    def primitives(name):
+        counts = count_primitives(jax.make_jaxpr(OPERATIONS[name].run)(keys(), *entries(OPERATIONS[name])))
+        return {primitive for primitive in counts if primitive.startswith("fhejax_")}
+
+    assert set().union(*map(primitives, OPERATIONS)) == set().union(*map(primitives, ONCE))
 
 
 # --- loops and donation: ciphertexts whose type stays ----------------------------------------------------------------
@@ -143,7 +180,7 @@ def repeated(name, times):
     return x
 
 
-@pytest.mark.parametrize("name", CARRIED)
+@each(CARRIED)
 def test_loops_carry_ciphertexts(name):
     run, (x, *others) = OPERATIONS[name].run, entries(OPERATIONS[name])
     step = lambda _, carry: run(keys(), carry, *others)
@@ -158,7 +195,7 @@ def test_a_loop_over_levels_is_refused():
         jax.lax.fori_loop(0, 2, lambda _, x: fhe.square(x, keys().evaluation), x)
 
 
-@pytest.mark.parametrize("name", CARRIED)
+@each(CARRIED)
 def test_a_donated_ciphertext_is_overwritten(name):
     run = OPERATIONS[name].run
     x = fhe.negate(fhe.negate(entries(OPERATIONS[name])[0]))  # a buffer of its own
@@ -176,7 +213,7 @@ def check_shapes(got, expected):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each(OPERATIONS)
 def test_a_dry_run_needs_no_data(name, flag):
     run, arguments = OPERATIONS[name].run, (keys(), *entries(OPERATIONS[name]))
     check_shapes(jax.eval_shape(run, *jax.tree.map(jax.typeof, arguments)), eager(name))
@@ -185,6 +222,7 @@ def test_a_dry_run_needs_no_data(name, flag):
         check_shapes(jax.eval_shape(run, *described), eager(name))
 
 
+@BOTH_FLAGS
 def test_a_dry_run_needs_no_keys():
     """From seeds alone: the whole life of a value, keys and all."""
 
@@ -211,7 +249,7 @@ def test_keys_made_under_vmap_are_those_made_one_by_one(flag):
     same(_users(flag), stack([keys(user) for user in range(3)], (3,)))
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each(OPERATIONS, ONCE)
 def test_many_users_in_one_launch(name, flag):
     """Keys and operands mapped together: user i computes on what is encrypted for user i."""
     operation = OPERATIONS[name]
@@ -229,6 +267,7 @@ def traced_once(function):
     return jax.jit(chex.assert_max_traces(function, n=1))
 
 
+@BOTH_FLAGS
 def test_routes_to_one_level_share_a_trace():
     x, evaluation = entries(OPERATIONS["square"])[0], keys().evaluation
     program = traced_once(lambda x: fhe.multiply_plain(x, 0.5) + 1.0)
@@ -246,7 +285,7 @@ def test_users_share_a_trace():
         program(keys(user), entries(OPERATIONS["square"], 0, user)[0])
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each(OPERATIONS)
 def test_eager_calls_compile_once(name):
     operation = OPERATIONS[name]
     operation.run(keys(), *entries(operation))
@@ -265,23 +304,21 @@ EXACT = [
     and "complex number" not in operation.operands
     and name not in ("decode", "decrypt", "decrypt, product")
 ]
-QUICK = ("add low ciphertext", "negate", "5 * x", "rescale", "multiply plaintext")
 
 
-@pytest.mark.parametrize("name", EXACT)
+@each(EXACT)
 def test_whole_operations_are_their_compositions(name):
     expected, operands = eager(name), entries(OPERATIONS[name])
     with fhe.lowering("composed"):
         same(jax.jit(OPERATIONS[name].run)(keys(), *operands), expected)
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in EXACT])
+@each(EXACT)
 def test_reference_has_the_same_bits(name):
-    expected, operands = eager(name), entries(OPERATIONS[name])
-    with fhe.lowering("reference"):
-        same(jax.jit(OPERATIONS[name].run)(keys(), *operands), expected)
+    assert_equals_reference(eager(name), jax.jit(OPERATIONS[name].run), keys(), *entries(OPERATIONS[name]))
 
 
+@BOTH_FLAGS
 def test_a_program_of_one_lowering_is_never_served_for_another():
     x, traces = entries(OPERATIONS["negate"])[0], []
 
@@ -375,6 +412,7 @@ print(hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(r
 """
 
 
+@BOTH_FLAGS
 def test_the_persistent_cache_gives_the_same_bits(tmp_path, flag):
     environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).parent), "JAX_ENABLE_X64": str(int(flag))}
 

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from references import assert_equals_reference
 from residues import chain, on_device, random_residues
 
-import fhejax as fhe
 from fhejax.primitives import native
 from fhejax.primitives.weighted_sums import weighted_sums
 
@@ -38,8 +38,7 @@ def test_weighted_sums_are_those_of_integers(terms, sums, n, bits, seed):
     x, weights = operands(seed, moduli, n, terms, sums)
     expected = sums_of_integers(np.asarray(x), np.asarray(weights), moduli)
     np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
-    with fhe.lowering("reference"):
-        np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
+    assert_equals_reference(expected, lambda x, w: weighted_sums(x, w, moduli), x, weights)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -79,9 +78,7 @@ def test_rows_of_several_blocks():
     """A long row is taken in parts; the last one may be shorter."""
     n, moduli = 1 << 11, chain(1 << 11, (45, 61))
     x, weights = operands(3, moduli, n, 33, 6)
-    with fhe.lowering("reference"):
-        expected = np.asarray(weighted_sums(x, weights, moduli))
-    np.testing.assert_array_equal(weighted_sums(x, weights, moduli), expected)
+    assert_equals_reference(weighted_sums(x, weights, moduli), lambda x, w: weighted_sums(x, w, moduli), x, weights)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """Encrypted arrays: shapes and layouts over ciphertexts."""
 
-from fhejax.arrays import (  # registers them
-    exports as _exports,  # noqa: F401
-    files as _files,  # noqa: F401
-)
 from fhejax.arrays.array import EncryptedArray as EncryptedArray
 from fhejax.arrays.layouts.layout import Layout as Layout
 from fhejax.arrays.layouts.maps import ArrayMap as ArrayMap

@@ -1,6 +1,6 @@
 """Encrypted arrays: a logical shape over ciphertexts, with NumPy's rules."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -9,17 +9,14 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.arrays.layouts.layout import Layout, as_layout
-from fhejax.arrays.layouts.maps import ArrayMap
-from fhejax.arrays.layouts.placement import placed as placed
+from fhejax.arrays.layouts.placement import placed
 from fhejax.arrays.layouts.record import Arranged
 from fhejax.arrays.layouts.shapes import dummy
 from fhejax.arrays.operations import conversions, elementwise, reductions, views
-from fhejax.arrays.operations.reductions import Axis
 from fhejax.arrays.products import matmul
 from fhejax.kinds.simulated import simulate
 from fhejax.operations.encryption import decrypt, encrypt
 from fhejax.parameters.parameters import Parameters
-from fhejax.polynomials.polynomial import Polynomial
 from fhejax.scheme.random import Seed
 from fhejax.scheme.values import EvaluationKeys, PublicKey, SecretKey, size_of
 
@@ -103,45 +100,14 @@ class EncryptedArray(Arranged):
         """The last two axes exchanged."""
         return views.matrix_transpose(self)
 
-    def transpose(self, *axes: Any) -> "EncryptedArray":
-        """The axes in another order, as `numpy.ndarray.transpose`."""
-        return views.transpose(self, _one_or_many(axes) if axes else None)
-
-    def swapaxes(self, first: int, second: int) -> "EncryptedArray":
-        """Two axes exchanged."""
-        return views.swapaxes(self, first, second)
-
-    def moveaxis(self, source: Any, destination: Any) -> "EncryptedArray":
-        """Axes moved to other places, as `numpy.moveaxis`."""
-        return views.moveaxis(self, source, destination)
-
-    def reshape(self, *shape: Any) -> "EncryptedArray":
-        """The entries in another shape, in their order.
-
-        Raises:
-          ValueError: NumPy's; or entries would have to move: a conversion costs a level, and has to be asked for.
-        """
-        return views.reshape(self, _one_or_many(shape))
-
-    def ravel(self) -> "EncryptedArray":
-        """All entries along one axis. As `reshape`."""
-        return views.reshape(self, -1)
-
-    def squeeze(self, axis: Any = None) -> "EncryptedArray":
-        """Without axes of one entry."""
-        return views.squeeze(self, axis)
-
-    def expand_dims(self, axis: Any) -> "EncryptedArray":
-        """With more axes of one entry, as `numpy.expand_dims`."""
-        return views.expand_dims(self, axis)
-
-    def broadcast_to(self, *shape: Any) -> "EncryptedArray":
-        """Repeated along new or single axes, where the array stands in copies already.
-
-        Raises:
-          ValueError: NumPy's; or there are too few copies.
-        """
-        return views.broadcast_to(self, _one_or_many(shape))
+    transpose = views.transpose
+    swapaxes = views.swapaxes
+    moveaxis = views.moveaxis
+    reshape = views.reshape
+    ravel = views.ravel
+    squeeze = views.squeeze
+    expand_dims = views.expand_dims
+    broadcast_to = views.broadcast_to
 
     def __getitem__(self, index: Any) -> "EncryptedArray":
         """Integers, slices, None and Ellipsis give views, which are free.
@@ -162,18 +128,7 @@ class EncryptedArray(Arranged):
             return views.indexed(self, parts)
         return conversions.gathered(self, index)
 
-    def take(self, indices: Any, axis: int | None = None, *, layout: Layout | str | None = None) -> "EncryptedArray":
-        """Entries by their numbers along an axis, as `numpy.take`.
-
-        Args:
-          indices: integers.
-          axis: along which; of the raveled array if None.
-          layout: of the result; "replicated" if None and the array stands in copies, as far as it fits, else "row".
-
-        Returns:
-          Level out: one lower. Keys needed: the rotations of a map, one for each different distance at most.
-        """
-        return conversions.take(self, indices, axis, layout)
+    take = conversions.take
 
     def __len__(self) -> int:
         return len(dummy(self.shape))
@@ -191,22 +146,9 @@ class EncryptedArray(Arranged):
 
     # --- other layouts ----------------------------------------------------------------------------------------------
 
-    def to_layout(self, layout: Layout | str) -> "EncryptedArray":
-        """The same array in another layout, with zeros in every slot that no entry owns.
-
-        Where the entries lie there already, nothing is done, and other slots stay as they are. Level out: one lower, or
-        then the same. Keys needed: `x.conversion(layout).rotations`.
-        """
-        return conversions.to_layout(self, layout)
-
-    def conversion(self, layout: Layout | str, *, encoded: bool = True) -> ArrayMap:
-        """The map into another layout: its `repr` says what it costs, and `x @ conversion` applies it.
-
-        Args:
-          layout: a name, or a layout of this shape.
-          encoded: whether to encode its plaintexts now, once, for many arrays. False is for looking.
-        """
-        return conversions.conversion(self, layout, encoded)
+    to_layout = conversions.to_layout
+    conversion = conversions.conversion
+    clean = elementwise.clean
 
     def layout_for(self, shape: Sequence[int]) -> Layout:
         """Where an array of another shape has to lie to meet this one, for `y.to_layout(x.layout_for(y.shape))`.
@@ -216,44 +158,24 @@ class EncryptedArray(Arranged):
         """
         return elementwise.layout_for(self.layout, shape)
 
-    def clean(self, fill: Any = 0.0) -> "EncryptedArray":
-        """A number in every slot that no entry owns. Level out: one lower; the same if there are no such slots."""
-        return elementwise.cleaned(self, fill)
-
     # --- arithmetic -------------------------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> "EncryptedArray":
-        return elementwise.add(self, other)
-
-    def __radd__(self, other: Any) -> "EncryptedArray":
-        return elementwise.add(self, other)
-
-    def __sub__(self, other: Any) -> "EncryptedArray":
-        return elementwise.subtract(self, other)
+    __add__ = __radd__ = elementwise.add
+    __sub__ = elementwise.subtract
+    __neg__ = elementwise.negate
+    __mul__ = __rmul__ = elementwise.multiply
+    __truediv__ = elementwise.divide
+    __pow__ = elementwise.power
+    map = elementwise.map
 
     def __rsub__(self, other: Any) -> "EncryptedArray":
-        return elementwise.add(elementwise.negate(self), other)
-
-    def __neg__(self) -> "EncryptedArray":
-        return elementwise.negate(self)
+        return -self + other
 
     def __pos__(self) -> "EncryptedArray":
         return self
 
-    def __mul__(self, other: Any) -> "EncryptedArray":
-        return elementwise.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> "EncryptedArray":
-        return elementwise.multiply(self, other)
-
-    def __truediv__(self, other: Any) -> "EncryptedArray":
-        return elementwise.divide(self, other)
-
     def __rtruediv__(self, other: Any) -> Any:
         raise elementwise.no_division()
-
-    def __pow__(self, exponent: Any) -> "EncryptedArray":
-        return elementwise.power(self, exponent)
 
     def __matmul__(self, other: Any) -> "EncryptedArray":
         return matmul.matmul(self, other)
@@ -265,63 +187,12 @@ class EncryptedArray(Arranged):
         """As `numpy.dot`: with a number x * other, else x @ other."""
         return matmul.dot(self, other)
 
-    def map(self, function: Callable[..., Any] | Polynomial, *, fill: Any = None, **options: Any) -> "EncryptedArray":
-        """A function of each entry: `x.map(fhejax.functions.sigmoid, domain=(-8, 8), bits=12)`.
-
-        Slots that no entry owns go through the function as well. Where it is a polynomial on a domain, what stands
-        there may lie outside of it, grow beyond the modulus and destroy the whole ciphertext: after sums and slices,
-        say what is to stand there instead. Simulated values outside are warned of.
-
-        Args:
-          function: of a ciphertext and keys, acting on every slot for itself, such as those of `fhejax.functions`; or a
-            `fhejax.Polynomial`.
-          fill: a number for all slots that no entry owns, put there first by `clean`; None leaves them as they are.
-          options: what the function takes besides.
-        """
-        return elementwise.mapped(self, function, fill, **options)
-
     # --- reductions -------------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> "EncryptedArray":
-        """The sum over axes, as `numpy.sum`.
-
-        Level out: the same. Keys needed: rotations, about log2(n) for n entries of an axis inside a ciphertext. Slots
-        that no entry owns hold sums of other entries.
-
-        Raises:
-          numpy.exceptions.AxisError: there is no such axis.
-          ValueError: the entries of some sums are cut by the end of a ciphertext where those of others are not.
-          MissingKeyError: a rotation has no key.
-        """
-        return reductions.summed(self, axis, keepdims)
-
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> "EncryptedArray":
-        """The mean over axes, and zeros in slots that no entry owns. Level out: one lower. Keys needed: as `sum`."""
-        return reductions.mean(self, axis, keepdims)
-
-    def var(self, axis: Axis = None, ddof: int | float = 0, keepdims: bool = False) -> "EncryptedArray":
-        """The variance over axes, as `numpy.var`: the mean square less the square of the mean.
-
-        Both are large where the mean is large beside the deviation, and so is the error then. Level out: two lower.
-        Keys needed: as `sum`, and relinearisation; of complex arrays, conjugation.
-        """
-        return reductions.variance(self, axis, ddof, keepdims)
-
-    def norm(
-        self, axis: Axis = None, keepdims: bool = False, *, domain: Sequence[Any], bits: float | int
-    ) -> "EncryptedArray":
-        """The Euclidean norm over axes; `(x * x).sum(axis)` is its square, and cheaper.
-
-        Args:
-          axis, keepdims: as of `sum`.
-          domain: (a, b) that the norms lie in, with 0 <= a < b.
-          bits: the absolute error of the square root is to be at most 2^-bits.
-
-        Returns:
-          Level out: lower by one for the square, one for what stands in slots that no entry owns (where there are
-          such), and the depth of `fhejax.functions.sqrt` on (a^2, b^2). Keys needed: as `var`.
-        """
-        return reductions.norm(self, axis, keepdims, domain=domain, bits=bits)
+    sum = reductions.sum
+    mean = reductions.mean
+    var = reductions.var
+    norm = reductions.norm
 
 
 def _placed(operation: str, values: Any, layout: Layout | str, params: Parameters) -> tuple[Layout, Any]:
@@ -329,11 +200,6 @@ def _placed(operation: str, values: Any, layout: Layout | str, params: Parameter
     array = values if _compat.is_traced(values) else np.asarray(values)
     layout = as_layout(operation, layout, np.shape(array), params.slots)
     return layout, placed(array, layout)
-
-
-def _one_or_many(arguments: tuple[Any, ...]) -> Any:
-    """What NumPy's methods take either as one sequence or as several arguments."""
-    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)) else arguments
 
 
 def _is_integer(value: Any) -> bool:

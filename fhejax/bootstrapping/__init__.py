@@ -1,6 +1,5 @@
 """Bootstrapping: ciphertexts refreshed without decrypting them."""
 
-from fhejax.bootstrapping import files as _files  # noqa: F401, registers them
 from fhejax.bootstrapping.batch import bootstrap_many as bootstrap_many
 from fhejax.bootstrapping.bootstrapping import Bootstrapping as Bootstrapping, BootstrappingKeys as BootstrappingKeys
 from fhejax.bootstrapping.profile import profile as profile

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from fhejax import _compat
 from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
 from fhejax.bootstrapping.refresh import at_input_level, at_level, iterated, shortest
-from fhejax.bootstrapping.stages import checked_keys, known_real, multiply_by_i, refreshed, refreshed_parts
-from fhejax.kinds.simulated import Simulated
+from fhejax.bootstrapping.stages import by_stages, checked_bootstrapping_keys, refreshed_parts
+from fhejax.kinds.requirements import check_one_kind
 from fhejax.operations.arithmetic import add, subtract
 from fhejax.operations.rotations import conjugate
 
@@ -43,9 +43,8 @@ def bootstrap_many(
         return bootstrap_many([xs], keys, iterations=iterations, to_level=to_level)[0]
     if not xs or not all(math.prod(x.shape) for x in xs):
         raise ValueError("bootstrap_many: got no ciphertexts, or an empty batch; need at least one of each")
-    keys, *_ = (checked_keys("bootstrap_many", x, keys) for x in xs)
-    if len({type(x) for x in xs}) > 1:
-        raise TypeError("bootstrap_many: some are encrypted and others simulated; encrypt all or simulate all")
+    keys, *_ = (checked_bootstrapping_keys("bootstrap_many", x, keys) for x in xs)
+    check_one_kind("bootstrap_many", xs)
     keys = shortest("bootstrap_many", keys, to_level)
     flat = [_reshaped(at_input_level("bootstrap_many", x, keys), x.shape, (-1,)) for x in xs]
     results = {}
@@ -61,15 +60,15 @@ def bootstrap_many(
 
 @functools.partial(jax.jit, static_argnums=2)
 def _refreshed(xs, keys, iterations):
-    """All entries of one batch axis, one after the other; of simulated values together."""
+    """All entries of one batch axis, one after the other; of values in the clear together."""
     count, single = xs.shape[0], functools.partial(_iterated, keys=keys, iterations=iterations)
-    if isinstance(xs, Simulated):
+    if xs.in_the_clear:
         return single(xs, once=_whole)[0]
     if not xs.real:
         return jax.lax.map(lambda x: single(x, once=_whole)[0], xs)
     pairs, results = count // 2, []
     if pairs:
-        complex_values = add(_part(xs, 0, pairs), multiply_by_i(_part(xs, pairs, 2 * pairs)))
+        complex_values = add(_part(xs, 0, pairs), _part(xs, pairs, 2 * pairs)._multiply_by_i())
         results += jax.lax.map(lambda x: single(x, once=_real_and_imaginary), complex_values)
     if count % 2:
         results += single(_part(xs, count - 1, count), once=_whole)
@@ -81,7 +80,7 @@ def _iterated(x, keys, iterations, once):
 
 
 def _whole(x, keys):
-    return [refreshed(x, keys)]
+    return [x._refresh(by_stages, keys)]
 
 
 def _real_and_imaginary(x, keys):
@@ -89,9 +88,9 @@ def _real_and_imaginary(x, keys):
     how = keys.bootstrapping
     if how.slots_first:
         return refreshed_parts(x, keys)
-    y = refreshed(x, dataclasses.replace(keys, bootstrapping=how.with_height(how.height / 2)))
+    y = x._refresh(by_stages, dataclasses.replace(keys, bootstrapping=how.with_height(how.height / 2)))
     mirrored = conjugate(y, keys.evaluation)
-    return [known_real(add(y, mirrored)), known_real(multiply_by_i(subtract(mirrored, y)))]
+    return [add(y, mirrored)._known_real(), subtract(mirrored, y)._multiply_by_i()._known_real()]
 
 
 def _part(xs, start, end):

@@ -64,20 +64,22 @@ class Bootstrapping:
         self._set(preset=preset, params=_parameters(preset, slots), slots_first=first, height=1.0, shortened=False)
 
     @classmethod
-    def from_parameters(cls, preset: Preset, params: Parameters, slots_first: bool) -> "Bootstrapping":
-        """With a chain that is there already.
+    def from_parameters(
+        cls, preset: Preset, params: Parameters, slots_first: bool, shortened: bool = False
+    ) -> "Bootstrapping":
+        """With a chain that is there already, or part of one.
 
         Raises:
           ValueError: it is not one of the recipe.
         """
-        shape = preset.log_degree, preset.top_level, preset.level
+        shape = preset.log_degree, preset.top_level, preset.level - shortened
         if shape != (params.log_degree, params.max_level, params.fresh_level):
             raise ValueError(
                 f"the recipe makes N = 2^{shape[0]} and levels to {shape[1]}, fresh at {shape[2]}; the parameters are "
                 f"{params!r}, with levels to {params.max_level}"
             )
         made = object.__new__(cls)
-        return made._set(preset=preset, params=params, slots_first=slots_first, height=1.0, shortened=False)
+        return made._set(preset=preset, params=params, slots_first=slots_first, height=1.0, shortened=shortened)
 
     def _set(self, **fields: Any) -> "Bootstrapping":
         for name, value in fields.items():

@@ -69,7 +69,7 @@ class Preset:
     security: int | None = 128
     exit_bits: int = 3
     low_bits: int | None = None
-    key_cost: float = 2.8
+    key_cost: int | float = 2.8
     log_slots: int | None = None
 
     @property

@@ -14,12 +14,14 @@ from fhejax import _compat
 from fhejax.bootstrapping import stages
 from fhejax.bootstrapping.bootstrapping import BootstrappingKeys
 from fhejax.bootstrapping.refresh import at_input_level
+from fhejax.kinds.ciphertext import Ciphertext
+from fhejax.kinds.requirements import check_same_params
 from fhejax.kinds.simulated import simulate
-from fhejax.operations.encryption import check_same_params, decrypt
+from fhejax.operations.encryption import decrypt
 from fhejax.report.precision import Precision, precision
 from fhejax.report.progress import meter
 from fhejax.scheme.keys import check_one
-from fhejax.scheme.values import Ciphertext, SecretKey
+from fhejax.scheme.values import SecretKey
 
 # Primitives that switch keys: how many of those that share their ModUp, and how many others, by their parameters.
 _SWITCHES: dict[str, Callable[[dict[str, Any]], tuple[int, int]]] = {
@@ -118,7 +120,7 @@ def profile(
     Raises:
       As `fhejax.bootstrap`; TypeError for what is no secret key, ValueError for a batch of them.
     """
-    keys = stages.checked_keys("profile", x, keys)
+    keys = stages.checked_bootstrapping_keys("profile", x, keys)
     if secret is not None:
         check_one("profile", secret)
         check_same_params("profile", keys, secret)

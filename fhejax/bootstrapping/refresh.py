@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
-from fhejax.bootstrapping.stages import checked_keys, joined, refreshed
+from fhejax.bootstrapping.stages import by_stages, checked_bootstrapping_keys, joined
 from fhejax.errors import LevelError, static_integer
-from fhejax.kinds.ciphertext_operations import multiply_integer
-from fhejax.kinds.simulated import Simulated
+from fhejax.kinds.base import Encrypted
 from fhejax.operations.arithmetic import add, subtract
-from fhejax.operations.levels import Encrypted, drop_to_level, to_canonical
+from fhejax.operations.levels import drop_to_level, to_canonical
 from fhejax.parameters.parameters import Parameters
 
 # A residual is enlarged by 2^12 at most: what any preset gets wrong is smaller than 2^-12 by far.
@@ -59,9 +58,9 @@ def bootstrap(
     slots-to-coefficients first, Chen & Han, "Homomorphic Lower Digits Removal and Improved FHE Bootstrapping", 2018;
     iterations, Bae, Cheon, Cho, Kim & Kim, 2022.
     """
-    keys = shortest("bootstrap", checked_keys("bootstrap", x, keys), to_level)
+    keys = shortest("bootstrap", checked_bootstrapping_keys("bootstrap", x, keys), to_level)
     own = at_input_level("bootstrap", x, keys)
-    (y,) = iterated("bootstrap", own, keys, iterations, lambda x, keys: [refreshed(x, keys)])
+    (y,) = iterated("bootstrap", own, keys, iterations, lambda x, keys: [x._refresh(by_stages, keys)])
     return at_level(y, x.params, keys, to_level)
 
 
@@ -84,7 +83,7 @@ def refresh(x: Encrypted, keys: BootstrappingKeys | Bootstrapping, *, iterations
     Raises:
       As `bootstrap`.
     """
-    keys = checked_keys("refresh", x, keys)
+    keys = checked_bootstrapping_keys("refresh", x, keys)
     level = keys.bootstrapping.output_level
     x = to_canonical(x)
     return drop_to_level(x, level) if x.level >= level else bootstrap(x, keys, iterations=iterations)
@@ -110,18 +109,14 @@ def iterated(
         raise ValueError(f"{operation}: iterations = {iterations}; need at least 1")
     how, parts = keys.bootstrapping, once(x, keys)
     for i in range(1, iterations):
-        parts = [_as_is(part) for part in parts]
+        # The residual is from what was refreshed, errors included: it takes them away.
+        parts = [part._without_errors() for part in parts]
         bits = i * _bits(how)
         # Not `multiply_plain`, which asks whether the factor would fit at level 0: its product with a residual does.
-        residual = multiply_integer(subtract(x, joined(parts)), 1 << bits)
+        residual = subtract(x, joined(parts))._multiply_integer(1 << bits)
         small = dataclasses.replace(keys, bootstrapping=how.with_height(2.0**-bits))
         parts = [add(part, more) for part, more in zip(parts, once(residual, small), strict=True)]
     return parts
-
-
-def _as_is(part):
-    """Simulated values without their errors, since the residual is from what they are: it takes the errors away."""
-    return dataclasses.replace(part, errors=0 * part.errors) if isinstance(part, Simulated) else part
 
 
 def _bits(how):

@@ -5,43 +5,29 @@ is free, and gives t = m + q_0 I with small integers I in every coefficient. Whe
 away.
 """
 
-import dataclasses
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from fhejax import _compat
 from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
 from fhejax.errors import ParametersMismatchError, missing_key
-from fhejax.kinds.ciphertext_operations import for_each_kind
-from fhejax.kinds.simulated import Simulated
+from fhejax.kinds.base import Encrypted
+from fhejax.kinds.requirements import check_ciphertext, check_same_params, check_two_components
 from fhejax.linear.evaluation import apply
 from fhejax.operations.arithmetic import add, multiply, subtract
-from fhejax.operations.encryption import check_same_params
-from fhejax.operations.levels import Encrypted, check_ciphertext, drop_to_level, to_canonical
-from fhejax.operations.rotations import conjugate, rotate
+from fhejax.operations.levels import drop_to_level, to_canonical
+from fhejax.operations.rotations import conjugate, rotate, rotate_between
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.primitives.basis import convert_basis
-from fhejax.primitives.key_switch import key_switch
-from fhejax.primitives.modular import add as add_residues, multiply as multiply_residues, multiply_scalar
-from fhejax.primitives.ntt import inverse_ntt, ntt
-
-
-@for_each_kind
-def refreshed(x: Any, keys: BootstrappingKeys) -> Any:
-    """x, of the input level, by all stages in a row."""
-    return by_stages(x, keys)
 
 
 def by_stages(x: Any, keys: BootstrappingKeys) -> Any:
-    """Every kind's stages in a row."""
+    """x, of the input level, through all stages."""
     if keys.bootstrapping.slots_first:
         return joined(refreshed_parts(x, keys))
     halves = coeff_to_slot(mod_raise(x, keys), keys)
     y = slot_to_coeff(joined([eval_mod(half, keys) for half in halves]), keys)
-    return known_real(y) if x.real else y
+    return y._known_real() if x.real else y
 
 
 def refreshed_parts(x: Any, keys: BootstrappingKeys) -> list[Any]:
@@ -54,13 +40,7 @@ def refreshed_parts(x: Any, keys: BootstrappingKeys) -> list[Any]:
 
 def joined(parts: list[Any]) -> Any:
     """The first, plus i times the second if there is one."""
-    return parts[0] if len(parts) == 1 else with_imaginary(*parts)
-
-
-@for_each_kind
-def with_imaginary(x: Any, y: Any) -> Any:
-    """x + i y, of real slots."""
-    return add(x, multiply_by_i(y))
+    return parts[0] if len(parts) == 1 else parts[0]._with_imaginary(parts[1])
 
 
 def mod_raise(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encrypted:
@@ -85,44 +65,11 @@ def mod_raise(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encrypte
     Source: Bossuat, Troncoso-Pastoriza & Hubaux, "Bootstrapping for Approximate Homomorphic Encryption with Negligible
     Failure-Probability by Using Sparse-Secret Encapsulation", 2022, algorithm 2.
     """
-    keys = checked_keys("mod_raise", x, keys)
-    x = raised(drop_to_level(to_canonical(x), 0), keys)
+    keys = checked_bootstrapping_keys("mod_raise", x, keys)
+    x = drop_to_level(to_canonical(x), 0)._mod_raise(keys)
     for step in keys.bootstrapping.trace_steps():
-        x = add(x, turned(x, step, keys))
+        x = add(x, rotate_between("mod_raise", x, step, keys.evaluation))
     return x
-
-
-@for_each_kind
-def raised(x: Any, keys: BootstrappingKeys) -> Any:
-    """x, of level 0, at the top, by way of the sparse secret; before the trace."""
-    params = x.params
-    data = _raised(x.data, keys.to_sparse, keys.to_dense, params, keys.bootstrapping.raised)
-    return type(x)(data, params, params.max_level, params.scale_at(params.max_level), x.slots, False)
-
-
-@for_each_kind
-def turned(x: Any, step: int, keys: BootstrappingKeys) -> Any:
-    """x rotated by a multiple of its slots, which moves none of them, but what lies between its coefficients."""
-    full = dataclasses.replace(x, slots=x.params.degree // 2)
-    return dataclasses.replace(rotate(full, step, keys.evaluation), slots=x.slots)
-
-
-@_compat.jit(3, 4)
-def _raised(data, to_sparse, to_dense, params, factor):
-    moduli, special = params.moduli, params.special_moduli
-    data = _switched(data, to_sparse, moduli[:1], special[:1], 1)
-    coefficients = inverse_ntt(data, moduli[:1])
-    others = ntt(convert_basis(coefficients, moduli[:1], moduli[1:]), moduli[1:])
-    data = jnp.concatenate([data, others], axis=-2)
-    scalar = jnp.asarray(np.array([factor % q for q in moduli], np.uint64))
-    data = multiply_scalar(data, scalar, moduli)
-    return _switched(data, to_dense, moduli, special, params.digit_size)
-
-
-def _switched(data, key, moduli, special, digit_size):
-    u = key_switch(data[..., 1, :, :], key, moduli, special, digit_size)
-    first = add_residues(u[..., 0, :, :], data[..., 0, :, :], moduli)
-    return jnp.stack([first, u[..., 1, :, :]], axis=-3)
 
 
 def coeff_to_slot(x: Encrypted, keys: BootstrappingKeys | Bootstrapping, real: bool = False) -> list[Encrypted]:
@@ -144,18 +91,18 @@ def coeff_to_slot(x: Encrypted, keys: BootstrappingKeys | Bootstrapping, real: b
 
     Source: Cheon, Han & Hhan, "Faster Homomorphic Discrete Fourier Transforms and Improved FHE Bootstrapping", 2018.
     """
-    keys = checked_keys("coeff_to_slot", x, keys)
+    keys = checked_bootstrapping_keys("coeff_to_slot", x, keys)
     transforms = keys.coeff_to_slot
     if keys.halves is not None and not real:
         transforms = (*transforms[:-1], keys.halves)
     slots = x.slots
     for transform in transforms:
-        x = apply(transform, repeated(x) if transform.slots > x.slots else x, keys.evaluation)
+        x = apply(transform, x._repack(transform.slots) if transform.slots > x.slots else x, keys.evaluation)
     mirrored = conjugate(x, keys.evaluation)
     parts = [add(x, mirrored)]
     if not real and x.slots == slots:
         parts.append(multiply_by_i(subtract(mirrored, x)))
-    return [known_real(part) for part in parts]
+    return [part._known_real() for part in parts]
 
 
 def slot_to_coeff(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encrypted:
@@ -177,7 +124,7 @@ def slot_to_coeff(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encr
 
     Source: as for `coeff_to_slot`.
     """
-    keys = checked_keys("slot_to_coeff", x, keys, both=True)
+    keys = checked_bootstrapping_keys("slot_to_coeff", x, keys, both=True)
     slots = keys.params.slots
     for transform in keys.slot_to_coeff:
         x = apply(transform, x, keys.evaluation)
@@ -202,7 +149,7 @@ def eval_mod(x: Encrypted, keys: BootstrappingKeys | Bootstrapping) -> Encrypted
 
     Source: see `fhejax.bootstrapping.mod1`.
     """
-    keys = checked_keys("eval_mod", x, keys, both=True)
+    keys = checked_bootstrapping_keys("eval_mod", x, keys, both=True)
     if not x.real:
         raise ValueError(
             "eval_mod: the slots are complex, and the sine takes real ones; type coeff_to_slot(x, keys), which gives "
@@ -240,23 +187,10 @@ def straightened_apart(y: Any, keys: BootstrappingKeys) -> list[Any]:
 
 def _folded(x, keys):
     """The two halves of the slots added up, as a ciphertext of half as many."""
-    return halved(add(x, rotate(x, x.slots // 2, keys.evaluation)))
+    return add(x, rotate(x, x.slots // 2, keys.evaluation))._repack(x.slots // 2)
 
 
-@for_each_kind
-def repeated(x: Any) -> Any:
-    """x as a ciphertext of twice the slots, with all of them repeated."""
-    return dataclasses.replace(x, slots=2 * x.slots)
-
-
-@for_each_kind
-def halved(x: Any) -> Any:
-    """x, of which the slots repeat after half of them, as a ciphertext of half as many."""
-    return dataclasses.replace(x, slots=x.slots // 2)
-
-
-@for_each_kind
-def multiply_by_i(x: Any) -> Any:
+def multiply_by_i(x: Encrypted) -> Encrypted:
     """i x, exactly: a product with the monomial X^(N/2).
 
     Args:
@@ -275,23 +209,10 @@ def multiply_by_i(x: Any) -> Any:
       [1j, 2j]
     """
     check_ciphertext("multiply_by_i", x)
-    return dataclasses.replace(x, data=_times_monomial(x.data, x.params, x.level), real=False)
+    return x._multiply_by_i()
 
 
-@for_each_kind
-def known_real(x: Any) -> Any:
-    """x as real values, which they are up to errors."""
-    return dataclasses.replace(x, real=True)
-
-
-@_compat.jit(1, 2)
-def _times_monomial(data, params, level):
-    moduli, half = params.moduli_at(level), params.degree // 2
-    monomial = jnp.zeros((len(moduli), params.degree), jnp.uint64).at[:, half].set(1)
-    return multiply_residues(data, ntt(monomial, moduli), moduli)
-
-
-def checked_keys(operation: str, x: Any, keys: Any, both: bool = False) -> BootstrappingKeys:
+def checked_bootstrapping_keys(operation: str, x: Any, keys: Any, both: bool = False) -> BootstrappingKeys:
     """Keys that fit a ciphertext, of the slots that they are for, or with both halves of coefficients side by side.
 
     Args:
@@ -307,16 +228,14 @@ def checked_keys(operation: str, x: Any, keys: Any, both: bool = False) -> Boots
       ValueError: a ciphertext of three components.
     """
     check_ciphertext(operation, x)
-    simulated = isinstance(x, Simulated)
-    if simulated and isinstance(keys, Bootstrapping):
+    if not x.needs_keys and isinstance(keys, Bootstrapping):
         keys = keys.without_keys()
     if not isinstance(keys, BootstrappingKeys):
         raise TypeError(
             f"{operation}: got {type(keys).__name__} for the keys; type keys = fhejax.Bootstrapping(...).keys(seed, "
-            "secret_key)" + (", or give the Bootstrapping itself" if simulated else "")
+            "secret_key)" + ("" if x.needs_keys else ", or give the Bootstrapping itself")
         )
-    if x.components != 2:
-        raise ValueError(f"{operation}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
+    check_two_components(operation, x)
     check_same_params(operation, x, keys)
     slots = keys.params.slots
     if x.slots != slots and not (both and keys.bootstrapping.side_by_side and x.slots == 2 * slots):
@@ -324,7 +243,7 @@ def checked_keys(operation: str, x: Any, keys: Any, both: bool = False) -> Boots
             f"{operation}: the bootstrapping is for {slots} slots and the ciphertext has {x.slots}; encode with "
             f"slots={slots}, or type Bootstrapping(..., slots={x.slots}) and encrypt with its params"
         )
-    if keys.evaluation is None and not simulated:
+    if keys.evaluation is None and x.needs_keys:
         raise missing_key(
             f"{operation}: these keys are for simulated values; type keys = fhejax.Bootstrapping(...).keys(seed, "
             "secret_key)"

@@ -14,10 +14,22 @@ in every slot; simulated values outside are warned of, with the line. The imagin
 no more than noise: polynomials mix them into the real parts.
 """
 
-from fhejax.functions.activations import gelu as gelu, sigmoid as sigmoid, silu as silu, tanh as tanh
-from fhejax.functions.comparison import compare as compare, sign as sign, step as step
+from fhejax.functions.activations import (
+    gelu as gelu,
+    relu as relu,
+    sigmoid as sigmoid,
+    silu as silu,
+    tanh as tanh,
+)
+from fhejax.functions.comparison import (
+    abs as abs,
+    compare as compare,
+    maximum as maximum,
+    minimum as minimum,
+    sign as sign,
+    step as step,
+)
 from fhejax.functions.elementary import cos as cos, exp as exp, sin as sin
 from fhejax.functions.inverse import reciprocal as reciprocal
-from fhejax.functions.maximum import abs as abs, maximum as maximum, minimum as minimum, relu as relu
 from fhejax.functions.softmax import softmax as softmax
 from fhejax.functions.sqrt_log import log as log, rsqrt as rsqrt, sqrt as sqrt

@@ -2,17 +2,18 @@
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from fhejax.errors import LevelError
-from fhejax.kinds.domains import warn_outside
-from fhejax.kinds.simulated import Simulated
-from fhejax.operations.arithmetic import check_keys, multiply
-from fhejax.operations.levels import Encrypted, check_ciphertext, to_canonical
+from fhejax.kinds.base import Encrypted
+from fhejax.kinds.requirements import check_ciphertext, check_two_components, checked_keys
+from fhejax.operations.arithmetic import multiply
+from fhejax.operations.levels import to_canonical
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.plan import planned
@@ -50,6 +51,48 @@ class Composition:
 
 # What may be built, with about what it will cost.
 Option = tuple[Cost, Callable[[], Composition]]
+
+
+@runtime_checkable
+class Elementwise(Protocol):
+    """A function of every slot, as it is called."""
+
+    def __call__(
+        self, x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
+    ) -> Encrypted: ...
+
+
+_ARGUMENTS = """
+
+Args:
+  x: a ciphertext or simulated values.
+  keys: evaluation keys; None for simulated values.
+  domain: (a, b) that the slots lie in.
+  bits: the absolute error is to be at most 2^-bits.
+
+Returns:
+  Level out: lower by the depth. Scale out: canonical. Error added: 2^-bits, what becomes of x's error, and roundings.
+  Keys needed: relinearisation.
+
+Raises:
+  LevelError: not enough levels are left.
+  ValueError: a domain that is none or that the function is not for, or bits that are not reachable.
+"""
+
+
+def elementwise(compose: Callable[[Domain, float], Composition]) -> Elementwise:
+    """The function that computes what `compose` chooses; its docstring goes on with the arguments."""
+    name, chosen = compose.__name__, functools.lru_cache(maxsize=256)(compose)
+
+    def function(
+        x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
+    ) -> Encrypted:
+        return computed(name, chosen, x, keys, domain, bits)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = compose.__module__
+    function.__doc__ = inspect.cleandoc(compose.__doc__ or "") + _ARGUMENTS
+    return function
 
 
 def cost_of(polynomials: Iterable[Polynomial]) -> Cost:
@@ -161,8 +204,7 @@ def computed(
     check_operand(name, x, keys)
     composition = compose(domain, bits)
     x = with_levels(name, composition.depth, to_canonical(x), f"on the domain {domain} to {bits:g} bits")
-    if isinstance(x, Simulated):
-        warn_outside(name, x, domain)
+    x._warn_outside(name, domain)
     return composition.program(x, keys)
 
 
@@ -174,9 +216,8 @@ def check_operand(name: str, x: Any, keys: Any) -> None:
       ValueError: x has three components.
     """
     check_ciphertext(name, x)
-    check_keys(name, keys, x)
-    if x.components != 2:
-        raise ValueError(f"{name}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
+    checked_keys(name, keys, x)
+    check_two_components(name, x)
 
 
 def with_levels(name: str, depth: int, x: Encrypted, task: str) -> Encrypted:

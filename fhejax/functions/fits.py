@@ -2,12 +2,12 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fhejax.functions.composite import Cost, Domain, cost_of
+from fhejax.functions.composite import Cost, Domain, Option, cost_of, measured_chain, plus
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes, fit_chebyshev
 from fhejax.polynomials.minimax import fit_minimax
 from fhejax.polynomials.polynomial import Polynomial
@@ -68,6 +68,30 @@ def cost_of_degree(degree: int, domain: Domain, parity: str | None = None) -> Co
     coefficients = np.zeros(degree + 1)
     coefficients[int(parity == "odd") :: 2 if parity else 1] = 1.0
     return cost_of([Polynomial(coefficients, domain)])
+
+
+def single_fit(
+    f: Callable,
+    target: Callable,
+    domain: Domain,
+    wide: Domain,
+    tolerance: float,
+    *,
+    parity: str | None = None,
+    finish: Callable[[Polynomial], Polynomial] = lambda p: p,
+    then: Sequence[Polynomial] = (),
+    near: float | None = None,
+) -> tuple[float | int, list[Option]]:
+    """(degree, options) for f on a domain: a fit of the target on a wider one, finished, and then further polynomials.
+
+    Infinity and none where degree 255 is not enough.
+    """
+    degree = estimated_degree(target, wide, tolerance, parity=parity)
+    if degree is None:
+        return math.inf, []
+    fit = functools.partial(fit_least, target, wide, tolerance, parity=parity)
+    build = lambda: measured_chain(f, [finish(fit()), *then], domain, near=near)
+    return degree, [(plus(cost_of_degree(degree, wide, parity), *cost_of(then)), build)]
 
 
 def truncation_errors(f: Callable, domain: Domain, weight: Callable | None = None) -> np.ndarray:

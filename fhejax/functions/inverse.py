@@ -1,13 +1,12 @@
 """1/x: minimax polynomials in closed form, and Goldschmidt's iteration behind them."""
 
-import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.functions.composite import Composition, Cost, Domain, cheapest, computed, cost_of, measured_chain, plus
+from fhejax.functions.composite import Composition, Cost, Domain, cheapest, cost_of, elementwise, measured_chain, plus
 from fhejax.functions.fits import LARGEST_DEGREE, filled, free_domain
 from fhejax.operations.arithmetic import add, multiply, square, subtract
 from fhejax.operations.levels import Encrypted
@@ -22,38 +21,26 @@ _MOST_FACTORS = 24
 _RESOLUTION = 2.0**-48
 
 
-def reciprocal(
-    x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
-) -> Encrypted:
-    """1/x in every slot.
+@elementwise
+def reciprocal(domain: Domain, bits: float) -> Composition:
+    """1/x in every slot, for a domain of positive numbers or one of negative ones.
 
     One minimax polynomial; where degree 255 is not enough, one with a relative error r, and Goldschmidt's factors
     (1 + r) (1 + r^2) (1 + r^4) ... behind it, one level more for each. The error is absolute; relative to 1/x it is at
-    most b 2^-bits on (a, b).
+    most b 2^-bits on (a, b). x's error comes out times 1/x^2.
 
-    Args:
-      x: a ciphertext or simulated values.
-      keys: evaluation keys.
-      domain: (a, b) that the slots lie in, both positive or both negative.
-      bits: the absolute error is to be at most 2^-bits.
-
-    Returns:
-      Level out: lower by the depth. Scale out: canonical. Error added: 2^-bits, x's error times 1/x^2, and roundings.
-      Keys needed: relinearisation.
-
-      On (0.5, 1.5), 12 bits: error 2^-13.8, depth 3, 4 key switches.
-      On (0.1, 1), 12 bits: error 2^-12.1, depth 5, 6 key switches.
-      On (0.01, 1), 12 bits: error 2^-12.2, depth 6, 12 key switches.
-      On (0.1, 10), 12 bits: error 2^-12.7, depth 7, 10 key switches.
-      On (0.0001, 1), 12 bits: error 2^-17.2, depth 12, 23 key switches.
-
-    Raises:
-      LevelError: not enough levels are left.
-      ValueError: a domain that contains 0, or bits that are not reachable.
+    On (0.5, 1.5), 12 bits: error 2^-13.8, depth 3, 4 key switches.
+    On (0.1, 1), 12 bits: error 2^-12.1, depth 5, 6 key switches.
+    On (0.01, 1), 12 bits: error 2^-12.2, depth 6, 12 key switches.
+    On (0.1, 10), 12 bits: error 2^-12.7, depth 7, 10 key switches.
+    On (0.0001, 1), 12 bits: error 2^-17.2, depth 12, 23 key switches.
 
     Source: Goldschmidt, "Applications of Division by Convergence", 1964; for the polynomials see `best_reciprocal`.
     """
-    return computed("reciprocal", _reciprocal, x, keys, domain, bits)
+    low, high = domain
+    if low <= 0 <= high:
+        raise ValueError(f"reciprocal: the domain {domain} contains the pole at 0; need 0 < a < b, or a < b < 0")
+    return cheapest("reciprocal", domain, bits, lambda bits: _options(domain, 2.0**-bits))
 
 
 class Inverse(NamedTuple):
@@ -106,14 +93,6 @@ def best_reciprocal(domain: Domain, tolerance: float) -> Polynomial | None:
     coefficients[0] /= 2
     coefficients[-1] /= 1 - q * q
     return Polynomial(coefficients, domain)
-
-
-@functools.lru_cache(maxsize=256)
-def _reciprocal(domain, bits):
-    low, high = domain
-    if low <= 0 <= high:
-        raise ValueError(f"reciprocal: the domain {domain} contains the pole at 0; need 0 < a < b, or a < b < 0")
-    return cheapest("reciprocal", domain, bits, lambda bits: _options(domain, 2.0**-bits))
 
 
 def _options(domain, tolerance):

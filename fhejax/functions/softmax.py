@@ -21,10 +21,9 @@ from fhejax.functions.composite import (
 )
 from fhejax.functions.fits import affine, cost_of_degree, estimated_degree, fit_least, free_domain
 from fhejax.functions.inverse import relative_inverses
-from fhejax.kinds.domains import warn_outside
-from fhejax.kinds.simulated import Simulated
+from fhejax.kinds.base import Encrypted
 from fhejax.operations.arithmetic import add, multiply, multiply_plain, square
-from fhejax.operations.levels import Encrypted, to_canonical
+from fhejax.operations.levels import to_canonical
 from fhejax.operations.rotations import rotate
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
@@ -86,8 +85,7 @@ def softmax(
     size, stride = _checked_block(size, stride, x.slots)
     composition = _softmax(domain, bits, size, size * stride == x.slots)
     x = with_levels("softmax", composition.depth, to_canonical(x), f"on the domain {domain} to {bits:g} bits")
-    if isinstance(x, Simulated):
-        warn_outside("softmax", x, domain)
+    x._warn_outside("softmax", domain)
     return composition.program(x, functools.partial(_block_sum, size=size, stride=stride, keys=keys), keys)
 
 

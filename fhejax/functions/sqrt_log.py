@@ -1,133 +1,76 @@
 """Functions with a branch point at zero: sqrt, rsqrt, log."""
 
-import functools
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from fhejax.functions.comparison import KINK, LARGEST_BITS, SMALLEST_GAP, sharp_sign
-from fhejax.functions.composite import Composition, chained, cheapest, computed, cost_of, measured_chain, plus
+from fhejax.functions.composite import Composition, Domain, chained, cheapest, cost_of, elementwise, plus
 from fhejax.functions.fits import (
     affine,
     cost_of_degree,
-    estimated_degree,
-    fit_least,
     fit_of_degree,
     free_domain,
+    single_fit,
     truncation_errors,
 )
 from fhejax.functions.inverse import SEED_DEGREES
 from fhejax.operations.arithmetic import multiply, multiply_plain, square, subtract
-from fhejax.operations.levels import Encrypted
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.polynomials.report import evaluated
-from fhejax.scheme.values import EvaluationKeys
 
 
-def rsqrt(x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int) -> Encrypted:
-    """1 / sqrt(x) in every slot.
+@elementwise
+def rsqrt(domain: Domain, bits: float) -> Composition:
+    """1 / sqrt(x) in every slot, for a positive domain.
 
     One minimax polynomial; where degree 255 is not enough, one with a small relative error, and Newton's iteration
     y (3 - x y^2) / 2 behind it, two levels each; or, on still wider domains, a composition of minimax polynomials for
-    the sign, written in x = t^2. The error is absolute; relative to 1 / sqrt(x) it is at most sqrt(b) 2^-bits.
+    the sign, written in x = t^2. The error is absolute; relative to 1 / sqrt(x) it is at most sqrt(b) 2^-bits. x's
+    error comes out times x^-1.5 / 2.
 
-    Args:
-      x: a ciphertext or simulated values.
-      keys: evaluation keys.
-      domain: (a, b) that the slots lie in, positive.
-      bits: the absolute error is to be at most 2^-bits.
-
-    Returns:
-      Level out: lower by the depth. Scale out: canonical. Error added: 2^-bits, x's error times x^-1.5 / 2, and
-      roundings. Keys needed: relinearisation.
-
-      On (0.5, 1.5), 12 bits: error 2^-14.3, depth 3, 3 key switches.
-      On (0.1, 10), 12 bits: error 2^-16.5, depth 7, 10 key switches.
-      On (0.01, 1), 12 bits: error 2^-14.7, depth 6, 10 key switches.
-      On (0.0001, 1), 12 bits: error 2^-27.9, depth 13, 27 key switches.
-
-    Raises:
-      LevelError: not enough levels are left.
-      ValueError: a domain that is not positive, or bits that are not reachable.
+    On (0.5, 1.5), 12 bits: error 2^-14.3, depth 3, 3 key switches.
+    On (0.1, 10), 12 bits: error 2^-16.5, depth 7, 10 key switches.
+    On (0.01, 1), 12 bits: error 2^-14.7, depth 6, 10 key switches.
+    On (0.0001, 1), 12 bits: error 2^-27.9, depth 13, 27 key switches.
 
     Source: for the compositions see `fhejax.polynomials.minimax.sign_composition`.
     """
-    return computed("rsqrt", _rsqrt, x, keys, domain, bits)
-
-
-def sqrt(x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int) -> Encrypted:
-    """sqrt(x) in every slot.
-
-    One minimax polynomial; where degree 255 is not enough, x times what `rsqrt` does. The domain may begin at 0.
-
-    Args:
-      x: a ciphertext or simulated values.
-      keys: evaluation keys.
-      domain: (a, b) that the slots lie in, not negative.
-      bits: the absolute error is to be at most 2^-bits.
-
-    Returns:
-      Level out: lower by the depth. Scale out: canonical. Error added: 2^-bits, x's error times x^-0.5 / 2 (at zero,
-      times the slope of the polynomial there, some 2^bits), and roundings. Keys needed: relinearisation.
-
-      On (0, 1), 8 bits: error 2^-8, depth 6, 9 key switches.
-      On (0, 1), 12 bits: error 2^-12.1, depth 15, 20 key switches.
-      On (0.01, 1), 12 bits: error 2^-12.1, depth 5, 6 key switches.
-      On (1, 100), 12 bits: error 2^-13.4, depth 6, 8 key switches.
-
-    Raises:
-      LevelError: not enough levels are left.
-      ValueError: a domain that begins below 0, or bits that are not reachable.
-    """
-    return computed("sqrt", _sqrt, x, keys, domain, bits)
-
-
-def log(x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int) -> Encrypted:
-    """The natural logarithm in every slot: one minimax polynomial.
-
-    Args:
-      x: a ciphertext or simulated values.
-      keys: evaluation keys.
-      domain: (a, b) that the slots lie in, positive.
-      bits: the absolute error is to be at most 2^-bits.
-
-    Returns:
-      Level out: lower by the depth. Scale out: canonical. Error added: 2^-bits, x's error times 1/x, and roundings.
-      Keys needed: relinearisation.
-
-      On (0.5, 1.5), 12 bits: error 2^-15, depth 3, 3 key switches.
-      On (0.1, 10), 12 bits: error 2^-12.1, depth 7, 8 key switches.
-      On (0.01, 1), 12 bits: error 2^-12, depth 6, 8 key switches.
-
-    Raises:
-      LevelError: not enough levels are left.
-      ValueError: a domain that is not positive, or bits that are not reachable.
-    """
-    return computed("log", _log, x, keys, domain, bits)
-
-
-@functools.lru_cache(maxsize=256)
-def _rsqrt(domain, bits):
     _check_positive("rsqrt", domain)
-    return cheapest(
-        "rsqrt", domain, bits, lambda bits: _root_options(lambda x: 1 / jnp.sqrt(x), domain, 2.0**-bits, False)
-    )
+    f = lambda x: 1 / jnp.sqrt(x)
+    return cheapest("rsqrt", domain, bits, lambda bits: _root_options(f, domain, 2.0**-bits, False))
 
 
-@functools.lru_cache(maxsize=256)
-def _sqrt(domain, bits):
+@elementwise
+def sqrt(domain: Domain, bits: float) -> Composition:
+    """sqrt(x) in every slot, for a domain that begins at 0 or above.
+
+    One minimax polynomial; where degree 255 is not enough, x times what `rsqrt` does. x's error comes out times
+    x^-0.5 / 2; at zero, times the slope of the polynomial there, some 2^bits.
+
+    On (0, 1), 8 bits: error 2^-8, depth 6, 9 key switches.
+    On (0, 1), 12 bits: error 2^-12.1, depth 15, 20 key switches.
+    On (0.01, 1), 12 bits: error 2^-12.1, depth 5, 6 key switches.
+    On (1, 100), 12 bits: error 2^-13.4, depth 6, 8 key switches.
+    """
     if domain[0] != 0:
         _check_positive("sqrt", domain)
     return cheapest("sqrt", domain, bits, lambda bits: _root_options(jnp.sqrt, domain, 2.0**-bits, True))
 
 
-@functools.lru_cache(maxsize=256)
-def _log(domain, bits):
+@elementwise
+def log(domain: Domain, bits: float) -> Composition:
+    """The natural logarithm in every slot, for a positive domain: one minimax polynomial.
+
+    x's error comes out times 1/x.
+
+    On (0.5, 1.5), 12 bits: error 2^-15, depth 3, 3 key switches.
+    On (0.1, 10), 12 bits: error 2^-12.1, depth 7, 8 key switches.
+    On (0.01, 1), 12 bits: error 2^-12, depth 6, 8 key switches.
+    """
     _check_positive("log", domain)
     return cheapest("log", domain, bits, lambda bits: _single(jnp.log, domain, 2.0**-bits))
 
@@ -156,12 +99,7 @@ def _root_options(f, domain, tolerance, times_x):
 
 
 def _single(f, domain, tolerance):
-    wide = free_domain(domain, "low")
-    degree = estimated_degree(f, wide, tolerance)
-    if degree is None:
-        return []
-    build = lambda: measured_chain(f, [fit_least(f, wide, tolerance)], domain, near=domain[0])
-    return [(cost_of_degree(degree, wide), build)]
+    return single_fit(f, f, domain, free_domain(domain, "low"), tolerance, near=domain[0])[1]
 
 
 def _newton_option(wide, tolerance, degree, error, factor, times_x):

@@ -1,11 +1,5 @@
-"""What an operation does to the contents of its operands, for every kind of value that has levels.
+"""Arithmetic and sums of ciphertexts: what operations do to residues. The methods of `Ciphertext`; see `Kind`."""
 
-Which level and scale come out is decided above this file (operations, polynomials.evaluation), once for all kinds.
-Here is the work that is left: on residues, for ciphertexts and plaintexts. `fhejax.kinds.simulated_operations`
-registers the same functions for `Simulated` values. Operands have been checked and aligned.
-"""
-
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,129 +7,94 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
+from fhejax.kinds.requirements import check_same_params
 from fhejax.primitives import modular
 from fhejax.primitives.basis import mod_down
 from fhejax.primitives.combination import combination
+from fhejax.primitives.encryption import decrypt_coefficients
 from fhejax.primitives.key_switch import hoisted_rotations, key_switch
 from fhejax.primitives.multiply_ciphertexts import (
     multiply_ciphertexts,
-    relinearize_rescale,
+    relinearize_rescale as relinearize_and_divide,
     tensor as tensor_components,
 )
+from fhejax.primitives.ntt import ntt
 from fhejax.primitives.rounding import round_to_residues
-from fhejax.scheme.encoding import encode
+from fhejax.primitives.weighted_sums import weighted_sums as weighted_residues
+from fhejax.scheme import values as of_values
+from fhejax.scheme.encoding import encode, result_dtype, slots_of
+from fhejax.scheme.keys import check_secret
 from fhejax.scheme.values import Plaintext, SwitchingKey
 
-# A kind registers its functions by the type of the first operand.
-for_each_kind = functools.singledispatch
 
-
-@for_each_kind
 def change_level(x: Any, factor: int, top: int, level: int, scale: float) -> Any:
-    """Drops the limbs above `top`, multiplies the residues by `factor`, and divides by the primes down to `level`.
-
-    The values stay: `scale` is the one at which they then are. Of a ciphertext of two or three components, or a
-    plaintext.
-    """
-    moduli, data = x.params.moduli_at(top), x.data[..., : top + 1, :]
-    if factor != 1:
-        data = _multiply_scalar(data, np.array([factor % q for q in moduli], np.uint64), moduli)
-    if level < top:
-        data = _mod_down(data, moduli[: level + 1], moduli[level + 1 :])
-    return _with(x, data, level, scale)
+    return _with(x, of_values.change_level(x.data, x.params.moduli_at(top), factor, level), level, scale)
 
 
-@for_each_kind
 def add(x: Any, y: Any) -> Any:
-    """x + y, at the level and scale of both."""
     return _both(x, y, _add(x.data, y.data, x.params.moduli_at(x.level)))
 
 
-@for_each_kind
 def subtract(x: Any, y: Any) -> Any:
-    """x - y, at the level and scale of both."""
     return _both(x, y, _subtract(x.data, y.data, x.params.moduli_at(x.level)))
 
 
-@for_each_kind
 def negate(x: Any) -> Any:
-    """-x."""
     return _with(x, _negate(x.data, x.params.moduli_at(x.level)))
 
 
-@for_each_kind
 def plaintext_like(x: Any, values: Any) -> Any:
-    """What x can be combined with: a plaintext as it is, an array encoded at the level, scale and packing of x."""
     if isinstance(values, Plaintext):
         return values
     return encode(values, x.params, level=x.level, scale=x.scale, slots=x.slots)
 
 
-@for_each_kind
 def add_plain(x: Any, plain: Any, negative: bool) -> Any:
-    """x + plain or x - plain for a plaintext at the level and scale of x."""
     # The ciphertext (m, 0) with its second component left out: `uint64[*batch, 1, limbs, N]`.
     combine = _subtract if negative else _add
     return _both(x, plain, combine(x.data, plain.data[..., None, :, :], x.params.moduli_at(x.level)))
 
 
-@for_each_kind
 def add_number(x: Any, number: Any, negative: bool) -> Any:
-    """x + number or x - number, for one real number for all slots."""
     residues = number_residues(number, x.scale, x.params, x.level)
     return _with(x, _add_constant(x.data, residues, negative, x.params.moduli_at(x.level)))
 
 
-@for_each_kind
 def multiply_integer(x: Any, factor: int) -> Any:
-    """x times a Python integer, exactly."""
     moduli = x.params.moduli_at(x.level)
     return _with(x, _multiply_scalar(x.data, np.array([factor % q for q in moduli], np.uint64), moduli))
 
 
-@for_each_kind
 def multiply_number(x: Any, number: Any, scale: float) -> Any:
-    """x times one real number for all slots, encoded at the scale of x, and rescaled to `scale`."""
     scalar = number_residues(number, x.scale, x.params, x.level)
     return _with(x, _scale_rescale(x.data, scalar, x.params, x.level), x.level - 1, scale)
 
 
-@for_each_kind
 def multiply_plain(x: Any, plain: Any, more: Sequence[tuple[Any, Any]], scale: float) -> Any:
-    """x times a plaintext, plus such products of `more`, rescaled once to `scale`."""
     xs, plains = zip((x, plain), *more, strict=True)
     data = _dot_plain_rescale([x.data for x in xs], [plain.data for plain in plains], x.params, x.level)
     return _with(x, data, x.level - 1, scale, all(each.real for each in (*xs, *plains)))
 
 
-@for_each_kind
 def tensor(x: Any, y: Any) -> Any:
-    """The raw product, of three components."""
     data = _tensor(x.data, y.data, x.params.moduli_at(x.level))
     return _both(x, y, data, x.level, x.scale * y.scale)
 
 
-@for_each_kind
 def multiply(x: Any, y: Any, key: Any, scale: float) -> Any:
-    """x y, relinearised and rescaled to `scale`."""
     data = _multiply_relinearize_rescale(x.data, y.data, key, x.params, x.level)
     return _both(x, y, data, x.level - 1, scale)
 
 
-@for_each_kind
 def relinearize(x: Any, key: Any) -> Any:
-    """Three components brought to two."""
     return _with(x, _relinearize(x.data, key, x.params, x.level))
 
 
-@for_each_kind
-def automorphisms(x: Any, elements: Sequence[int], keys: Sequence[SwitchingKey | None]) -> list[Any]:
-    """For each galois element, x with its automorphism applied and switched back by its key; hoisted."""
-    operands = tuple(key.operand for key in keys if key is not None)
+def automorphisms(x: Any, elements: Sequence[int], keys: Sequence[SwitchingKey]) -> list[Any]:
+    operands = tuple(key.operand for key in keys)
     return [_with(x, data) for data in _rotate(x.data, operands, tuple(elements), x.params, x.level)]
 
 
-@for_each_kind
 def combine(
     like: Any,
     level: int,
@@ -146,19 +105,6 @@ def combine(
     constant: Any,
     key: Any,
 ) -> Any:
-    """weights . terms + sum of products + constant, relinearised and rescaled once, into `level` and `scale`.
-
-    It is added up one level higher, at the scale that is the product of each product's two scales.
-
-    Args:
-      like: a term or a factor.
-      level, scale: of the result.
-      terms: of two components, at `level + 1` or above, at any scales.
-      weights: floating `[terms]`, or `[terms, slots]` for one in each slot.
-      products: pairs, of which the scales multiply to that of the sum.
-      constant: floating, a number or `[slots]`; None for zero.
-      key: the relinearisation key, if there are products.
-    """
     params, above = like.params, level + 1
     moduli, raw = params.moduli_at(above), scale * params.moduli[above]
     switch = key, moduli, params.special_moduli, params.digit_size
@@ -171,8 +117,34 @@ def combine(
         residues = number_residues(constant, raw, params, above)
         numbers, constant = jnp.concatenate([numbers, jnp.asarray(residues)[None]]), None
     total = _plus(_with(like, combination(xs, ys, operands, numbers, moduli), above, raw), constant)
-    data = relinearize_rescale(total.data, *switch) if products else mod_down(total.data, moduli[:-1], moduli[-1:])
+    data = relinearize_and_divide(total.data, *switch) if products else mod_down(total.data, moduli[:-1], moduli[-1:])
     return _with(like, data, level, scale)
+
+
+def weighted_sums(x: Any, weights: Any, scale: float) -> Any:
+    real = x.real and not jnp.iscomplexobj(weights)
+    return _with(x, _weighted_sums(x.data, weights, x.params, x.level), x.level - 1, scale, real)
+
+
+def tensor_sum(first: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+    data = _tensor_sum([x.data for x in xs], [y.data for y in ys], first.params.moduli_at(first.level))
+    real = all(each.real for each in (*xs, *ys))
+    return _with(first, data, first.level, first.scale * ys[0].scale, real)
+
+
+def relinearize_rescale(x: Any, key: Any, scale: float) -> Any:
+    return _with(x, _relinearize_rescale(x.data, key, x.params, x.level), x.level - 1, scale)
+
+
+def multiply_by_i(x: Any) -> Any:
+    return _with(x, times_monomial(x.data, x.params, x.level), real=False)
+
+
+def decrypt(x: Any, secret: Any, dtype: Any) -> Any:
+    secret = check_secret("decrypt", secret)
+    check_same_params("decrypt", secret, x)
+    dtype = result_dtype("decrypt", x.real, dtype)
+    return _decrypt(secret.data, x.data, x.params, x.level, x.scale, x.slots, x.real, dtype)
 
 
 def _plus(x, constant):
@@ -251,7 +223,6 @@ _add, _subtract = _by_components(modular.add), _by_components(modular.subtract)
 _tensor = _compat.jit(2)(tensor_components)
 _negate = _compat.jit(1)(modular.negate)
 _multiply_scalar = _compat.jit(2)(modular.multiply_scalar)
-_mod_down = _compat.jit(1, 2)(mod_down)
 
 
 @_compat.jit(1, 2)
@@ -296,3 +267,37 @@ def _relinearize(data, key, params, level):
 @_compat.jit(2, 3, 4)
 def _rotate(data, keys, elements, params, level):
     return hoisted_rotations(data, keys, elements, params.moduli_at(level), params.special_moduli, params.digit_size)
+
+
+@_compat.jit(2)
+def _tensor_sum(xs, ys, moduli):
+    return combination(xs, ys, [], jnp.zeros((0, len(moduli)), jnp.uint64), moduli)
+
+
+@_compat.jit(2, 3)
+def _weighted_sums(data, weights, params, level):
+    moduli = params.moduli_at(level)
+    if jnp.iscomplexobj(weights):
+        data = jnp.concatenate([data, times_monomial(data, params, level)], axis=-4)
+        weights = jnp.concatenate([jnp.real(weights), jnp.imag(weights)])
+    numbers = jnp.swapaxes(weights, -1, -2).astype(jnp.float64)
+    residues = round_to_residues(numbers, params.plain_scale_at(level), moduli)
+    return mod_down(weighted_residues(data, residues, moduli), moduli[:-1], moduli[-1:])
+
+
+@_compat.jit(2, 3)
+def _relinearize_rescale(data, key, params, level):
+    return relinearize_and_divide(data, key, params.moduli_at(level), params.special_moduli, params.digit_size)
+
+
+@_compat.jit(1, 2)
+def times_monomial(data, params, level):
+    """Times X^(N/2), which is i in every slot."""
+    moduli, half = params.moduli_at(level), params.degree // 2
+    monomial = jnp.zeros((len(moduli), params.degree), jnp.uint64).at[:, half].set(1)
+    return modular.multiply(data, ntt(monomial, moduli), moduli)
+
+
+@_compat.jit(2, 3, 4, 5, 6, 7)
+def _decrypt(secret, data, params, level, scale, slots, real, dtype):
+    return slots_of(decrypt_coefficients(data, secret, params.moduli_at(level)), scale, slots, real, dtype)

@@ -10,7 +10,6 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.errors import OutOfRangeWarning, call_site
-from fhejax.kinds.simulated import Simulated
 
 _EDGE = 2.0**-20  # of the width: by so much may rounding carry values over the edge
 _IMAGINARY = 2.0**-6  # of the width: with more, values count as complex
@@ -28,7 +27,7 @@ _POLYNOMIAL = (
 
 
 def warn_outside(
-    operation: str, x: Simulated, domain: tuple[float, float], words: tuple[str, str, str] = _POLYNOMIAL
+    x: Any, operation: str, domain: tuple[float, float], words: tuple[str, str, str] = _POLYNOMIAL
 ) -> None:
     """Warns of the value that lies farthest outside a domain, naming the line of the user's program.
 
@@ -38,8 +37,8 @@ def warn_outside(
     traced; such a program can not be serialized by `jax.export`.
 
     Args:
-      operation: on whose behalf.
       x: the simulated values.
+      operation: on whose behalf.
       domain: of the polynomial.
       words: what the values are, what the domain is, and what follows from being outside.
     """

@@ -13,29 +13,31 @@ Source: errors injected into a run in the clear, as the noise estimator of ePrin
 """
 
 import dataclasses
-import functools
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.xla_metadata import set_xla_metadata
 
-from fhejax.kinds import noise
+from fhejax.kinds import (
+    domains,
+    noise,
+    simulated_bootstrapping as bootstrapping,
+    simulated_operations as operations,
+    simulated_transforms as transforms,
+)
+from fhejax.kinds.base import Kind
+from fhejax.kinds.draws import SAMPLES, disturbed, entry_numbers, label_of, mixed, padded, seed_words
 from fhejax.parameters.parameters import Parameters
 from fhejax.scheme.encoding import checked_numbers
-from fhejax.scheme.values import Operators
-
-SAMPLES = 16  # runs: the deviation of a slot is known to 1 / sqrt(2 SAMPLES), that of all slots far better
 
 _STATIC = {"static": True}
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Simulated(Operators):
+class Simulated(Kind):
     """Values in the clear with level, scale and errors of the ciphertext that they stand for.
 
     Attributes:
@@ -52,6 +54,11 @@ class Simulated(Operators):
       components: 2, or 3 for a product before relinearisation; 1 for a plaintext operand.
       noisy: whether errors are added to the values as well.
     """
+
+    adjective = "simulated"
+    needs_keys = False
+    in_the_clear = True
+    leaf_axes = (1, 2, 1)  # values, errors, label
 
     values: Any
     errors: Any
@@ -89,6 +96,37 @@ class Simulated(Operators):
             parts.append(f"shape={self.shape}")
         parts += ["3 components"] * (self.components == 3) + ["noisy"] * self.noisy
         return f"Simulated({', '.join(parts)}, N=2^{self.params.log_degree})"
+
+    _change_level = operations.change_level
+    _add = operations.add
+    _subtract = operations.subtract
+    _negate = operations.negate
+    _plaintext_like = operations.plaintext_like
+    _add_plain = operations.add_plain
+    _add_number = operations.add_number
+    _multiply_integer = operations.multiply_integer
+    _multiply_number = operations.multiply_number
+    _multiply_plain = operations.multiply_plain
+    _tensor = operations.tensor
+    _multiply = operations.multiply
+    _relinearize = operations.relinearize
+    _automorphisms = operations.automorphisms
+    _combine = operations.combine
+    _weighted_sums = operations.weighted_sums
+    _tensor_sum = operations.tensor_sum
+    _relinearize_rescale = operations.relinearize_rescale
+    _multiply_by_i = operations.multiply_by_i
+    _decrypt = operations.decrypt
+    _transformed = transforms.transformed
+    _refresh = bootstrapping.refresh
+    _mod_raise = bootstrapping.mod_raise
+    _repack = bootstrapping.repack
+    _with_imaginary = bootstrapping.with_imaginary
+    _known_real = bootstrapping.known_real
+    _warn_outside = domains.warn_outside
+
+    def _without_errors(self) -> "Simulated":
+        return dataclasses.replace(self, errors=0 * self.errors)
 
 
 def simulate(
@@ -137,132 +175,8 @@ def simulate(
     array, level, scale, slots = checked_numbers(values, params, level, None, slots)
     array = padded(array, slots)
     real = not jnp.issubdtype(array.dtype, jnp.complexfloating)
-    label = mixed("simulate", label_of(array), *_seed_words(noise_seed), _entries(array.shape[:-1]))
+    label = mixed("simulate", label_of(array), *seed_words(noise_seed), entry_numbers(array.shape[:-1]))
     zeros = jnp.zeros((*array.shape[:-1], SAMPLES, slots), array.dtype)
     x = Simulated(array, zeros, label, params, level, scale, slots, real, 2, noise_seed is not None)
     fresh = noise.encrypt_secret(params) if secret_key else noise.encrypt_public(params)
     return disturbed(x, "encrypt", fresh, not secret_key)
-
-
-def padded(array: Any, slots: int) -> jax.Array:
-    """Values of JAX's default type, zeros behind them; a number in every slot."""
-    kind = complex if jnp.issubdtype(array.dtype, jnp.complexfloating) else float
-    array = jnp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
-    if array.ndim == 0:
-        return jnp.broadcast_to(array, (slots,))
-    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, slots - array.shape[-1])])
-
-
-def as_complex(x: Simulated) -> Simulated:
-    """x with the imaginary parts of its errors, which are independent of the real ones and like them.
-
-    They are those of another run: whatever was done to real values, conjugation aside, it did the same to both parts. A
-    plaintext has none: the rounding of real values is real.
-    """
-    if not x.real or x.components == 1:
-        return x
-    dtype = jnp.result_type(x.values.dtype, jnp.complex64)
-    values = x.values.astype(dtype)
-    if x.noisy:
-        values = values + 1j * x.errors[..., 0, :].astype(dtype)
-    errors = x.errors.astype(dtype) + 1j * jnp.roll(x.errors, 1, axis=-2).astype(dtype)
-    return dataclasses.replace(x, values=values, errors=errors, real=False)
-
-
-def mixed(operation: str, *labels: Any) -> jax.Array:
-    """The label of an operation's result: a hash of its name and its operands' labels."""
-    words = np.frombuffer(operation.encode().ljust(24, b"\0"), np.uint32)
-    label = np.array([0x243F6A88, 0x85A308D3], np.uint32)
-    for pair in (*np.split(words, 3), *labels):
-        label = hashed(label ^ pair)  # each word by itself: where both meet, XLA compiles long circuits very slowly
-    return jnp.asarray(label)
-
-
-def label_of(values: Any) -> jax.Array:
-    """The label of numbers that a circuit contains, by four random sums of them, each to some 4 %.
-
-    Equal numbers draw equal errors, and different ones most probably different errors; but a small change leaves the
-    draws as they are, so that finite differences of a circuit with noise see a smooth function.
-    """
-    values = jax.lax.stop_gradient(jnp.asarray(values))
-    values = (jnp.real(values) + jnp.imag(values)).astype(jnp.float32)
-    bits = hashed(jnp.arange(values.size, dtype=jnp.uint32).reshape(values.shape))
-    signs = [1 - 2 * (bits >> np.uint32(i) & np.uint32(1)).astype(jnp.float32) for i in range(4)]
-    sums = jnp.stack([jnp.sum(values * sign) for sign in signs])
-    sizes = jnp.floor(16 * jnp.log2(jnp.abs(sums) + np.float32(1e-30)) + np.float32(0.29))
-    words = (2 * sizes.astype(jnp.int32) + (sums > 0)).astype(jnp.uint32)
-    return words[:2] + words[2:] * np.uint32(0x9E3779B1)
-
-
-def disturbed(x: Simulated, operation: str, variance: float, from_secret: bool) -> Simulated:
-    """x with an independent error on top.
-
-    Args:
-      x: the exact result, of which the label has been mixed.
-      operation: for a draw of its own.
-      variance: of a coefficient, at the scale of x, as the noise model states it.
-      from_secret: whether it is that of a rounding, r_0 + r_1 s: the slots of such errors carry those of the secret,
-        the same for the whole circuit, and so have longer tails than a normal variable; longer still, with s^2, for
-        three components.
-    """
-    deviation = noise.slot_deviation(variance, x.scale, x.slots)
-    label = mixed(operation, x.label)
-    with set_xla_metadata(inlineable="false"):  # else XLA fuses the draws into each of their many uses, in minutes
-        errors, value_error = _draws(label, x.values.dtype, x.slots, x.params.degree, (x.components - 1) * from_secret)
-    values = x.values + value_error * deviation if x.noisy else x.values
-    fields = x.params, x.level, x.scale, x.slots, x.real, x.components, x.noisy
-    return Simulated(values, x.errors + errors * deviation, x.label, *fields)
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2, 3, 4))
-def _draws(label, dtype, slots, degree, power):
-    """Unit errors, `[*batch, SAMPLES, slots]` for the runs and `[*batch, slots]` for the values."""
-    label = label[..., None, None]
-    unit = _normal(label, slots)
-    if jnp.issubdtype(dtype, jnp.complexfloating):
-        unit = unit + 1j * _normal(label ^ np.uint32(0x6A09E667), slots)
-    if power:
-        # The moments of an exponential variable are factorials: a mean square of 1 for s, and for s^2.
-        unit = unit * (_secret_sizes(slots, degree) ** power / math.factorial(power) ** 0.5)
-    unit = unit.astype(dtype)
-    return unit[..., :SAMPLES, :], unit[..., SAMPLES, :]
-
-
-def _normal(label, slots):
-    """Normal variables `[*batch, SAMPLES + 1, slots]`, a hash of label and position: compiled far faster than Threefry,
-    and nothing here is secret."""
-    position = jnp.arange((SAMPLES + 1) * slots, dtype=jnp.uint32).reshape(SAMPLES + 1, slots)
-    words = hashed(hashed(position * np.uint32(0x9E3779B1) ^ label[..., 0, :, :]) ^ label[..., 1, :, :])
-    uniform = ((words >> np.uint32(9)).astype(jnp.float32) + np.float32(0.5)) / np.float32(2**22) - 1  # never 1
-    return np.float32(2**0.5) * jax.lax.erf_inv(uniform)
-
-
-def hashed(x):
-    """A bijection of 32 bits that spreads every bit. Source: Wellons, "Prospecting for Hash Functions", 2018."""
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
-
-
-def _secret_sizes(slots, degree):
-    """|s(z)| of the secret at each slot over its deviation, for every run: the root of an exponential variable.
-
-    The quantiles are spread evenly over the slots of a run. A slot of sparse packing sees the mean over N / (2 slots)
-    points of the secret, which varies less.
-    """
-    index = jnp.arange((SAMPLES + 1) * slots, dtype=jnp.uint32).reshape(SAMPLES + 1, slots)
-    quantile = ((index * np.uint32(0x9E3779B1) >> np.uint32(8)).astype(jnp.float32) + 0.5) / 2**24
-    spread = (degree // 2 / slots) ** -0.5
-    return jnp.sqrt(1 + (-jnp.log(quantile) - 1) * np.float32(spread))
-
-
-def _seed_words(noise_seed):
-    words = jnp.zeros(0) if noise_seed is None else jnp.atleast_1d(jnp.asarray(noise_seed))
-    words = words.astype(jnp.uint32).reshape(-1)
-    return jnp.pad(words, (0, len(words) % 2)).reshape(-1, 2)
-
-
-def _entries(batch):
-    """Each entry's number, so that those of a batch draw errors of their own."""
-    number = jnp.arange(math.prod(batch), dtype=jnp.uint32).reshape(*batch, 1)
-    return number * np.array([1, 0], np.uint32)

@@ -9,18 +9,17 @@ values as they are, and their gradients: all that it adds is an error.
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.bootstrapping import stages
-from fhejax.kinds import ciphertext_operations, noise
+from fhejax.kinds import noise
 from fhejax.kinds.domains import warn_outside
-from fhejax.kinds.simulated import Simulated, as_complex, disturbed, hashed, mixed
+from fhejax.kinds.draws import as_complex, disturbed, hashed, mixed
 from fhejax.primitives.embedding import coefficients_to_slots, slots_to_coefficients
-from fhejax.scheme.keys import galois_element
 
 _RANGE = 1 + 2.0**-10  # rounding may carry values so far beyond 1, which does no harm
 _WORDS = (
@@ -30,34 +29,32 @@ _WORDS = (
 )
 
 
-@stages.refreshed.register(Simulated)
-def _(x, keys):
+def refresh(x: Any, stages: Any, keys: Any) -> Any:
     height, fixed = keys.bootstrapping.height, jax.lax.stop_gradient(x)
-    values, errors, like = _in_double(fixed, keys, x.values.dtype)
+    values, errors, like = _in_double(fixed, stages, keys, x.values.dtype)
     values = values + height * (x.values - fixed.values)
     errors = errors + height * (x.errors - fixed.errors)
     return dataclasses.replace(like, values=values, errors=errors)
 
 
 @_compat.x64
-def _in_double(x, keys, kind):
+def _in_double(x, stages, keys, kind):
     """The values and errors in the caller's type, and the result as it is."""
     wide = np.complex128 if np.issubdtype(kind, np.complexfloating) else np.float64
     x = dataclasses.replace(x, values=x.values.astype(wide), errors=x.errors.astype(wide))
-    result = stages.by_stages(dataclasses.replace(x, noisy=False), keys)
+    result = stages(dataclasses.replace(x, noisy=False), keys)
     # What the polynomials leave of the multiples is an error as any other.
     exact = keys.bootstrapping.height * x.values
     errors = result.errors + (result.values - exact)[..., None, :]
-    result = stages.by_stages(x, keys) if x.noisy else dataclasses.replace(result, values=exact)
+    result = stages(x, keys) if x.noisy else dataclasses.replace(result, values=exact)
     return result.values.astype(kind), errors.astype(kind), result
 
 
-@stages.raised.register(Simulated)
-def _(x, keys):
+def mod_raise(x: Any, keys: Any) -> Any:
     how, x = keys.bootstrapping, as_complex(x)
     coefficients = _coefficients(jax.lax.stop_gradient(x.values))
     narrow = dataclasses.replace(x, values=coefficients.astype(x.values.real.dtype), noisy=False)
-    warn_outside("bootstrap", narrow, (-_RANGE, _RANGE), _WORDS)
+    warn_outside(narrow, "bootstrap", (-_RANGE, _RANGE), _WORDS)
     return _raised(x, how.preset.secret_weight, how.raised)
 
 
@@ -94,38 +91,20 @@ def _multiples(label, weight, slots):
     return coefficients_to_slots(jnp.round(total).astype(jnp.float64), slots)
 
 
-@stages.turned.register(Simulated)
-def _(x, step, keys):
-    return ciphertext_operations.automorphisms(x, [galois_element(x.params, step)], [None])[0]
-
-
-@stages.multiply_by_i.register(Simulated)
-def _(x):
-    x = as_complex(x)
-    return dataclasses.replace(x, values=1j * x.values, errors=1j * x.errors, label=mixed("times i", x.label))
-
-
-@stages.repeated.register(Simulated)
-def _(x):
-    # Errors between the coefficients of fewer slots are left out: `halved` would take them away again.
+def repack(x: Any, slots: int) -> Any:
+    if slots < x.slots:
+        return dataclasses.replace(x, values=x.values[..., :slots], errors=x.errors[..., :slots], slots=slots)
+    # Errors between the coefficients of fewer slots are left out: the way back would take them away again.
     values, errors = (jnp.concatenate([part, part], axis=-1) for part in (x.values, x.errors))
-    return dataclasses.replace(x, values=values, errors=errors, slots=2 * x.slots)
+    return dataclasses.replace(x, values=values, errors=errors, slots=slots)
 
 
-@stages.halved.register(Simulated)
-def _(x):
-    slots = x.slots // 2
-    return dataclasses.replace(x, values=x.values[..., :slots], errors=x.errors[..., :slots], slots=slots)
-
-
-@stages.with_imaginary.register(Simulated)
-def _(x, y):
+def with_imaginary(x: Any, y: Any) -> Any:
     # What `as_complex` would add are errors like all of the real ones; but most of those were made real with the slots.
     # Left out are those that the sine alone has added since.
     values, errors = x.values + 1j * y.values, x.errors + 1j * y.errors
     return dataclasses.replace(x, values=values, errors=errors, label=mixed("plus i", x.label, y.label), real=False)
 
 
-@stages.known_real.register(Simulated)
-def _(x):
+def known_real(x: Any) -> Any:
     return dataclasses.replace(x, values=x.values.real, errors=x.errors.real, real=True)

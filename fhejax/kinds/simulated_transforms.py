@@ -16,16 +16,13 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.kinds import noise
-from fhejax.kinds.simulated import Simulated, as_complex, disturbed, label_of, mixed
+from fhejax.kinds.draws import as_complex, disturbed, label_of, mixed
 from fhejax.kinds.simulated_operations import rounded
-from fhejax.linear.evaluation import transformed
-from fhejax.linear.transform import LinearTransform
 from fhejax.primitives.embedding import coefficients_to_slots
 from fhejax.primitives.rounding import decode_coefficients
 
 
-@transformed.register(Simulated)
-def _(first: Any, xs: Any, transform: LinearTransform, keys: Any) -> list[Any]:
+def transformed(first: Any, xs: Any, transform: Any, keys: Any) -> list[Any]:
     values = transform.values
     if values is None:
         values = _decoded(transform.data, transform.params, transform.level, transform.real)
@@ -79,8 +76,8 @@ def _transformed(xs, values, plan, real):
     own = jnp.stack(
         [jnp.broadcast_to(mixed(f"output {j}", label), (*small.shape[1:-1], 2)) for j in range(plan.outputs)]
     )
-    fields = params, level, first.scale, slots, real, 2, noisy
-    exact = _disturbed_by(Simulated(total[..., 0, :], total[..., 1:, :], own, *fields), variance)
+    x = dataclasses.replace(first, values=total[..., 0, :], errors=total[..., 1:, :], label=own, real=real, noisy=noisy)
+    exact = _disturbed_by(x, variance)
     results = rounded(dataclasses.replace(exact, level=level - 1, scale=params.scale_at(level - 1)))
     return [jax.tree.map(lambda leaf, j=j: leaf[j], results) for j in range(plan.outputs)]
 

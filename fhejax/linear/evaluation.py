@@ -1,34 +1,24 @@
 """Linear transforms applied to ciphertexts, by double hoisting (see `fhejax.primitives.double_hoisting`)."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from fhejax import _compat
 from fhejax.errors import LevelError, ParametersMismatchError, missing_key
-from fhejax.kinds.ciphertext_operations import for_each_kind
-from fhejax.kinds.simulated import Simulated
-from fhejax.linear.plan import Plan
-from fhejax.linear.transform import LinearTransform, encoded_diagonals
-from fhejax.operations.arithmetic import check_keys
-from fhejax.operations.encryption import check_same_params
-from fhejax.operations.levels import Encrypted, brought_to, check_ciphertext, to_canonical
-from fhejax.primitives.double_hoisting import (
-    IDENTITY,
-    Basis,
-    chained_sum,
-    hoisted_sums,
-    plain_sum,
-    raised_rotations,
-    rotated_sum,
+from fhejax.kinds.base import Encrypted
+from fhejax.kinds.requirements import (
+    check_ciphertext,
+    check_one_kind,
+    check_same_params,
+    check_two_components,
+    checked_keys,
 )
+from fhejax.linear.plan import Plan
+from fhejax.linear.transform import LinearTransform
+from fhejax.operations.levels import brought_to, to_canonical
 from fhejax.scheme.keys import galois_element
-from fhejax.scheme.values import EvaluationKeys, SwitchingKey
+from fhejax.scheme.values import EvaluationKeys
 
-StepKeys = dict[int, tuple[int, SwitchingKey]]
+StepKeys = dict[int, tuple[int, Any]]
 
 
 @overload
@@ -78,86 +68,9 @@ def apply(transform: LinearTransform, x: Any, keys: EvaluationKeys | None = None
     several = isinstance(x, (list, tuple))
     xs = [_checked(transform, each) for each in (x if several else [x])]
     _check_count(transform.plan, xs, several)
-    check_keys("apply", keys, xs[0])
-    results = transformed(xs[0], xs, transform, _keys_of_steps(transform, xs[0], keys))
+    keys = checked_keys("apply", keys, xs[0])
+    results = xs[0]._transformed(xs, transform, _keys_of_steps(transform, keys))
     return results if several else results[0]
-
-
-@for_each_kind
-def transformed(first: Any, xs: Sequence[Any], transform: LinearTransform, keys: StepKeys) -> list[Any]:
-    """The outputs of a transform, for inputs at its level.
-
-    Args:
-      first: of `xs`, by whose kind the work is done.
-      xs: all inputs.
-      transform: the transform.
-      keys: by step, the galois element and its key.
-    """
-    params, level, slots = transform.params, transform.level, transform.slots
-    operands = {element: key.operand for element, key in keys.values()}
-    work = _work(transform.plan, {step: element for step, (element, _) in keys.items()} | {0: IDENTITY})
-    basis = Basis(params.moduli_at(level), params.special_moduli, params.digit_size)
-    data = [x.data for x in xs]
-    if transform.values is None:
-        outputs = _apply_encoded(data, transform.data, operands, work, basis)
-    else:
-        outputs = _apply_numbers(data, transform.values, operands, work, basis, params, level)
-    scale, real = params.scale_at(level - 1), transform.real and all(x.real for x in xs)
-    return [type(first)(output, params, level - 1, scale, slots, real) for output in outputs]
-
-
-class _Work(NamedTuple):
-    """A plan in galois elements: what the compiled program depends on."""
-
-    outputs: int
-    babies: tuple[tuple[int, int], ...]  # which input, which element
-    sums: tuple[tuple[int, ...], ...]  # the babies of each
-    giants: tuple[tuple[int, int], ...]  # of each sum: which output, which element
-    repeated: bool  # whether an element is the one of all sums but the first, which are rotated one after another
-
-
-def _work(plan, elements):
-    babies = tuple((i, elements[step]) for i, step in plan.babies)
-    sums = tuple(each.terms for each in plan.sums)
-    steps = [min(each.step, plan.stride) if plan.repeated else each.step for each in plan.sums]
-    giants = tuple((each.output, elements[step]) for each, step in zip(plan.sums, steps, strict=True))
-    return _Work(plan.outputs, babies, sums, giants, plan.repeated)
-
-
-@_compat.jit(3, 4)
-def _apply_encoded(ciphertexts, plains, keys, work, basis):
-    return _gathered(hoisted_sums(ciphertexts, plains, keys, work.babies, work.sums, basis), keys, work, basis)
-
-
-@_compat.jit(3, 4, 5, 6)
-def _apply_numbers(ciphertexts, values, keys, work, basis, params, level):
-    """Encodes the plaintexts of one inner sum at a time."""
-    pairs = jnp.stack(jnp.broadcast_arrays(*raised_rotations(ciphertexts, keys, work.babies, basis)))
-    most, count = max(map(len, work.sums)), sum(map(len, work.sums))
-    # Sums of fewer terms are filled up with the row of zeros behind the last one.
-    rows, babies = np.full((len(work.sums), most), count), np.zeros((len(work.sums), most), int)
-    for i, terms in enumerate(work.sums):
-        rows[i, : len(terms)] = np.arange(len(terms)) + sum(map(len, work.sums[:i]))
-        babies[i, : len(terms)] = terms
-    padded = jnp.concatenate([values, jnp.zeros_like(values[..., :1, :])], axis=-2)
-
-    def inner_sum(numbers):
-        row, baby = numbers
-        plains = encoded_diagonals(jnp.take(padded, row, axis=-2), params, level)
-        return plain_sum([jnp.take(pairs, baby[i], axis=0) for i in range(most)], plains, basis)
-
-    sums = jax.lax.map(inner_sum, (jnp.asarray(rows), jnp.asarray(babies)))
-    return _gathered([sums[i] for i in range(len(work.sums))], keys, work, basis)
-
-
-def _gathered(sums, keys, work, basis):
-    """One ciphertext for each output."""
-    results = []
-    for output in range(work.outputs):
-        own = [(pair, element) for pair, (j, element) in zip(sums, work.giants, strict=True) if j == output]
-        gather = chained_sum if work.repeated else rotated_sum
-        results.append(gather([pair for pair, _ in own], [element for _, element in own], keys, basis))
-    return results
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------
@@ -166,8 +79,7 @@ def _gathered(sums, keys, work, basis):
 def _checked(transform, x):
     """An input at the transform's level and scale."""
     check_ciphertext("apply", x)
-    if x.components != 2:
-        raise ValueError("apply: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
+    check_two_components("apply", x)
     check_same_params("apply", transform, x)
     if x.slots != transform.slots:
         raise ParametersMismatchError(
@@ -190,14 +102,11 @@ def _check_count(plan: Plan, xs, several):
             f"apply: the transform takes {plan.inputs} ciphertexts to {plan.outputs}, and got {got}; type "
             f"apply(transform, [{', '.join(f'x{i}' for i in range(plan.inputs))}], keys)"
         )
-    if len({type(x) for x in xs}) > 1:
-        raise TypeError("apply: some inputs are encrypted and others simulated; encrypt all or simulate all")
+    check_one_kind("apply", xs)
 
 
-def _keys_of_steps(transform, x, keys) -> StepKeys:
+def _keys_of_steps(transform, keys) -> StepKeys:
     """For each rotation a galois element and its key: for sparse packing, of any step equal modulo the slots."""
-    if keys is None and isinstance(x, Simulated):
-        return {}
     found = {step: pair for step in transform.rotations if (pair := _key_of(transform, step, keys)) is not None}
     missing = [step for step in transform.rotations if step not in found]
     if missing:

@@ -13,13 +13,10 @@ from fhejax.errors import LevelError, static_integer
 from fhejax.linear.diagonals import Diagonals, for_terms, numbers, of_entries, of_indices, of_mapping, of_matrix
 from fhejax.linear.plan import Plan, planned
 from fhejax.parameters.parameters import Parameters
-from fhejax.primitives.embedding import slots_to_coefficients
-from fhejax.primitives.rounding import encode_coefficients
-from fhejax.scheme.encoding import checked_numbers, checked_slots
+from fhejax.scheme.encoding import checked_numbers, checked_slots, encoded_diagonals
 from fhejax.scheme.values import Pickled, size_of
 
 _STATIC = {"static": True}
-_TOGETHER = 8  # plaintexts encoded at a time, which bounds the memory that encoding takes
 
 
 @jax.tree_util.register_dataclass
@@ -288,29 +285,6 @@ class LinearTransform(Pickled):
             f"slots={self.slots}, {plan.terms} diagonals, key switches={plan.hoisted} hoisted + "
             f"{plan.switched}, {size_of(self)})"
         )
-
-
-def encoded_diagonals(values: Any, params: Parameters, level: int) -> jax.Array:
-    """Diagonals as plaintexts modulo QP at the canonical scale of the level, without repetition.
-
-    Args:
-      values: floating or complex `[*batch, terms, period]`, the period a power of two.
-      params: the parameter set.
-      level: of the ciphertexts that they multiply.
-
-    Returns:
-      `uint64[*batch, terms, limbs(QP), 2 period]`: of N values in NTT form each that stands for the N / (2 period)
-      in a row that are equal.
-    """
-    moduli, scale = params.moduli_at(level) + params.special_moduli, params.plain_scale_at(level)
-    *lead, period = values.shape
-
-    def encode(slots):
-        coefficients = slots_to_coefficients(slots.astype(jnp.complex128), params.degree)
-        return encode_coefficients(coefficients, scale, moduli)[..., :: params.degree // (2 * period)]
-
-    rows = jax.lax.map(encode, values.reshape(-1, period), batch_size=_TOGETHER)
-    return rows.reshape(*lead, len(moduli), 2 * period)
 
 
 _encode = _compat.jit(1, 2)(encoded_diagonals)

@@ -14,14 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.errors import LevelError, ParametersMismatchError, missing_key
-from fhejax.kinds import ciphertext_operations
-from fhejax.kinds.simulated import Simulated
-from fhejax.operations.encryption import check_same_params
-from fhejax.operations.levels import Encrypted, align, brought_to, check_ciphertext, product_scale, to_canonical
-from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, operators
+from fhejax.errors import missing_key
+from fhejax.kinds.base import Encrypted, Kind, operators
+from fhejax.kinds.requirements import (
+    check_ciphertext,
+    check_same_params,
+    check_same_slots,
+    check_two_components,
+    checked_keys,
+    no_level,
+)
+from fhejax.operations.levels import align, brought_to, product_scale, to_canonical
+from fhejax.scheme.values import EvaluationKeys, Plaintext
 
-_ENCRYPTED = Ciphertext, Simulated
+_PRODUCT = "a product needs one more"
 
 
 def add(x: Any, y: Any) -> Any:
@@ -45,7 +51,7 @@ def add(x: Any, y: Any) -> Any:
 
 def subtract(x: Any, y: Any) -> Any:
     """x - y. Arguments, result and errors as for `add`."""
-    if isinstance(x, _ENCRYPTED):
+    if isinstance(x, Kind):
         return _sum("subtract", x, y, negative=True)
     check_ciphertext("subtract", y)
     return _sum("subtract", negate(y), x)
@@ -54,7 +60,7 @@ def subtract(x: Any, y: Any) -> Any:
 def negate(x: Encrypted) -> Encrypted:
     """-x. Level and scale stay; error added: none; keys needed: none."""
     check_ciphertext("negate", x)
-    return ciphertext_operations.negate(x)
+    return x._negate()
 
 
 def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Any:
@@ -77,7 +83,7 @@ def multiply(x: Any, y: Any, keys: EvaluationKeys | None = None) -> Any:
     Source: Cheon et al., 2018; merged ModDown and rescale: Kim, Polyakov & Zucca, "Revisiting Homomorphic Encryption
     Schemes for Finite Fields", 2021.
     """
-    if not (isinstance(x, _ENCRYPTED) and isinstance(y, _ENCRYPTED)):
+    if not (isinstance(x, Kind) and isinstance(y, Kind)):
         return multiply_plain(*_ciphertext_first("multiply", x, y))
     return _multiply("multiply", x, y, keys)
 
@@ -106,21 +112,21 @@ def multiply_plain(x: Encrypted, values: Any) -> Encrypted:
       ValueError: values that cannot be encoded.
     """
     check_ciphertext("multiply_plain", x)
-    if isinstance(values, _ENCRYPTED):
+    if isinstance(values, Kind):
         raise TypeError("multiply_plain: both operands are ciphertexts; type multiply(x, y, keys)")
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         _check_fits("the integer", values, abs(int(values)) * fractions.Fraction(x.scale), x.scale, x.params, x.level)
-        return ciphertext_operations.multiply_integer(x, int(values))
+        return x._multiply_integer(int(values))
     x = to_canonical(x)
     if x.level == 0:
-        raise _no_level("multiply_plain", x)
+        raise no_level("multiply_plain", x, _PRODUCT)
     if _is_real_number(values):
         _check_number(values, x)
-        return ciphertext_operations.multiply_number(x, values, x.params.scale_at(x.level - 1))
+        return x._multiply_number(values, x.params.scale_at(x.level - 1))
     x, plain = align("multiply_plain", x, _as_plaintext("multiply_plain", values, x))
     if x.level == 0:
-        raise _no_level("multiply_plain", x)
-    return ciphertext_operations.multiply_plain(x, plain, (), product_scale(x.params, x.level, x.scale * plain.scale))
+        raise no_level("multiply_plain", x, _PRODUCT)
+    return x._multiply_plain(plain, (), product_scale(x.params, x.level, x.scale * plain.scale))
 
 
 def dot_plain(xs: Sequence[Encrypted], values: Any) -> Encrypted:
@@ -146,19 +152,17 @@ def dot_plain(xs: Sequence[Encrypted], values: Any) -> Encrypted:
     for x in xs:
         check_ciphertext("dot_plain", x)
         check_same_params("dot_plain", xs[0], x)
-        _check_slots("dot_plain", xs[0], x)
+        check_same_slots("dot_plain", xs[0], x)
     xs = [to_canonical(x) for x in xs]
     plains = [_as_plaintext("dot_plain", value, x) for x, value in zip(xs, values, strict=True)]
     level = min(x.level for x in (*xs, *plains))
     if level == 0:
-        raise _no_level("dot_plain", xs[0])
+        raise no_level("dot_plain", xs[0], _PRODUCT)
     scale = xs[0].params.scale_at(level)
     xs = [brought_to(x, level, scale) for x in xs]
     plains = [brought_to(plain, level, scale) for plain in plains]
     more = list(zip(xs[1:], plains[1:], strict=True))
-    return ciphertext_operations.multiply_plain(
-        xs[0], plains[0], more, product_scale(xs[0].params, level, scale * scale)
-    )
+    return xs[0]._multiply_plain(plains[0], more, product_scale(xs[0].params, level, scale * scale))
 
 
 def product(x: Any, y: Any) -> Any:
@@ -174,11 +178,11 @@ def product(x: Any, y: Any) -> Any:
     Raises:
       LevelError: the product would not fit below the modulus at level 0.
     """
-    if not (isinstance(x, _ENCRYPTED) and isinstance(y, _ENCRYPTED)):
+    if not (isinstance(x, Kind) and isinstance(y, Kind)):
         return multiply_plain(*_ciphertext_first("multiply", x, y))
     x, y = align("multiply", to_canonical(x), to_canonical(y))
     _check_factors("multiply", x, y)
-    return ciphertext_operations.tensor(x, y)
+    return x._tensor(y)
 
 
 def relinearize(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
@@ -197,19 +201,17 @@ def relinearize(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
     if x.components == 2:
         return x
     key = relinearization_key("relinearize", keys, x)
-    return ciphertext_operations.relinearize(x, key)
+    return x._relinearize(key)
 
 
-def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Ciphertext | Simulated) -> Any:
+def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Kind) -> Any:
     """The relinearisation key as primitives take it, checked against the ciphertext that it is for.
 
     Raises:
       TypeError: `keys` is something else.
       MissingKeyError: it is not there, or for lower levels only.
     """
-    check_keys(operation, keys, x)
-    if keys is None and isinstance(x, Simulated):
-        return None
+    keys = checked_keys(operation, keys, x)
     key = keys.relinearization_key(x.level) if keys is not None else None
     if key is not None:
         return key.operand
@@ -221,76 +223,46 @@ def relinearization_key(operation: str, keys: EvaluationKeys | None, x: Cipherte
     )
 
 
-def check_keys(operation: str, keys: Any, x: Ciphertext | Simulated) -> None:
-    """Refuses anything but evaluation keys of the ciphertext's parameters (or None, which has no keys).
-
-    Raises:
-      TypeError: it is something else.
-      ParametersMismatchError: the keys belong to another parameter set.
-    """
-    if keys is None:
-        return
-    if not isinstance(keys, EvaluationKeys):
-        raise TypeError(
-            f"{operation}: got {type(keys).__name__} for the evaluation keys; "
-            "type keys = fhejax.evaluation_keys(seed, secret_key)"
-        )
-    check_same_params(operation, x, keys)
-
-
 def _multiply(operation, x, y, keys):
     x, y = align(operation, to_canonical(x), to_canonical(y))
     _check_factors(operation, x, y)
     key = relinearization_key(operation, keys, x)
-    return ciphertext_operations.multiply(x, y, key, product_scale(x.params, x.level, x.scale * y.scale))
+    return x._multiply(y, key, product_scale(x.params, x.level, x.scale * y.scale))
 
 
 def _sum(operation, x, y, negative=False):
     """x + y or x - y for a ciphertext x."""
     if _is_real_number(y):
         _check_number(y, x)
-        return ciphertext_operations.add_number(x, y, negative)
-    if not isinstance(y, _ENCRYPTED):
+        return x._add_number(y, negative)
+    if not isinstance(y, Kind):
         x, plain = align(operation, x, _as_plaintext(operation, y, x))
-        return ciphertext_operations.add_plain(x, plain, negative)
+        return x._add_plain(plain, negative)
     x, y = align(operation, x, y)
-    _check_slots(operation, x, y)
-    return (ciphertext_operations.subtract if negative else ciphertext_operations.add)(x, y)
+    check_same_slots(operation, x, y)
+    return x._subtract(y) if negative else x._add(y)
 
 
 def _ciphertext_first(operation, x, y):
-    if isinstance(x, _ENCRYPTED):
+    if isinstance(x, Kind):
         return x, y
-    if isinstance(y, _ENCRYPTED):
+    if isinstance(y, Kind):
         return y, x
     raise TypeError(f"{operation}: neither operand is a ciphertext, but {type(x).__name__} and {type(y).__name__}")
 
 
 def _check_factors(operation, x, y):
     check_same_params(operation, x, y)
-    _check_slots(operation, x, y)
-    if x.components != 2 or y.components != 2:
-        raise ValueError(f"{operation}: an operand has three components; type fhejax.relinearize(x, keys) first")
+    check_same_slots(operation, x, y)
+    for each in (x, y):
+        check_two_components(operation, each)
     if x.level == 0:
-        raise _no_level(operation, x)
-
-
-def _check_slots(operation, x, y):
-    if x.slots != y.slots:
-        raise ParametersMismatchError(f"{operation}: {x.slots} and {y.slots} slots; encode both with the same `slots`")
-
-
-def _no_level(operation, x):
-    depth = x.params.max_level
-    return LevelError(
-        f"{operation}: the operand is at level 0 and a product needs one more; make parameters with more depth, such "
-        f"as Parameters.for_depth({depth + 1}), or bootstrap"
-    )
+        raise no_level(operation, x, _PRODUCT)
 
 
 def _is_real_number(value):
     """A number that a constant polynomial can hold: one real value for all slots."""
-    if isinstance(value, (*_ENCRYPTED, Plaintext, bool)):
+    if isinstance(value, (Kind, Plaintext, bool)):
         return False
     if isinstance(value, numbers.Real):
         return True
@@ -322,8 +294,8 @@ def _as_plaintext(operation, values, x):
     """What `x` can be combined with: a plaintext as it is; anything else encoded like the ciphertext `x`."""
     if isinstance(values, Plaintext):
         check_same_params(operation, x, values)
-        _check_slots(operation, x, values)
-    return ciphertext_operations.plaintext_like(x, values)
+        check_same_slots(operation, x, values)
+    return x._plaintext_like(values)
 
 
 operators.update(add=add, subtract=subtract, negate=negate, product=product)

@@ -13,16 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.errors import ParametersMismatchError
-from fhejax.kinds.simulated import Simulated
-from fhejax.primitives.encryption import decrypt_coefficients, encrypt_public
+from fhejax.kinds.base import Kind
+from fhejax.kinds.ciphertext import Ciphertext
+from fhejax.kinds.requirements import check_ciphertext, check_same_params
+from fhejax.primitives.encryption import encrypt_public
 from fhejax.primitives.modular import add, multiply_add, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_uniform
-from fhejax.scheme.encoding import encode, result_dtype, slots_of
-from fhejax.scheme.keys import check_secret
+from fhejax.scheme.encoding import encode
 from fhejax.scheme.random import Seed, seed_for
-from fhejax.scheme.values import Ciphertext, Plaintext, PublicKey, SecretKey
+from fhejax.scheme.values import Plaintext, PublicKey, SecretKey
 
 
 def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
@@ -64,7 +64,7 @@ def encrypt(seed: Seed, key: PublicKey | SecretKey, values: Any) -> Ciphertext:
     return Ciphertext(data, values.params, values.level, values.scale, values.slots, values.real)
 
 
-def decrypt(secret: SecretKey | None, ciphertext: Ciphertext | Simulated, *, dtype: Any = None) -> jax.Array:
+def decrypt(secret: SecretKey | None, ciphertext: Kind, *, dtype: Any = None) -> jax.Array:
     """Decrypts slots.
 
     The result carries the ciphertext's noise, and with it a little about the secret key: see the head of this module
@@ -82,32 +82,8 @@ def decrypt(secret: SecretKey | None, ciphertext: Ciphertext | Simulated, *, dty
       TypeError: `secret` is not a secret key, or `ciphertext` not a ciphertext.
       ParametersMismatchError: they belong to different parameter sets.
     """
-    if isinstance(ciphertext, Simulated):
-        return ciphertext.values.astype(result_dtype("decrypt", ciphertext.real, dtype))
-    secret = check_secret("decrypt", secret)
-    if not isinstance(ciphertext, Ciphertext):
-        raise TypeError(
-            f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)"
-        )
-    check_same_params("decrypt", secret, ciphertext)
-    x = ciphertext
-    dtype = result_dtype("decrypt", x.real, dtype)
-    return _decrypt(secret.data, x.data, x.params, x.level, x.scale, x.slots, x.real, dtype)
-
-
-def check_same_params(operation: str, *values: Any) -> None:
-    """Refuses values of different parameter sets.
-
-    Raises:
-      ParametersMismatchError: they differ.
-    """
-    first = values[0].params
-    for value in values[1:]:
-        if value.params != first:
-            raise ParametersMismatchError(
-                f"{operation}: the parameters differ: {type(values[0]).__name__} of {first!r}, "
-                f"{type(value).__name__} of {value.params!r}; make keys and values from one Parameters object"
-            )
+    check_ciphertext("decrypt", ciphertext)
+    return ciphertext._decrypt(secret, dtype)
 
 
 def _encryptions(messages: tuple[int, ...], keys: tuple[int, ...]) -> tuple[int, ...]:
@@ -148,8 +124,3 @@ def _encrypt_secret(seed, secret, message, params, level):
     masked = multiply_add(negate(a, moduli), secret[..., : level + 1, :], e, moduli)
     c0 = add(masked, message, moduli)
     return jnp.stack([c0, a], axis=-3)
-
-
-@_compat.jit(2, 3, 4, 5, 6, 7)
-def _decrypt(secret, data, params, level, scale, slots, real, dtype):
-    return slots_of(decrypt_coefficients(data, secret, params.moduli_at(level)), scale, slots, real, dtype)

@@ -11,15 +11,12 @@ section 4.
 from typing import Any, TypeVar
 
 from fhejax.errors import LevelError, ScaleError, static_integer
-from fhejax.kinds import ciphertext_operations
-from fhejax.kinds.simulated import Simulated
-from fhejax.operations.encryption import check_same_params
-from fhejax.scheme.values import Ciphertext, Plaintext
+from fhejax.kinds.base import Encrypted as Encrypted, Kind
+from fhejax.kinds.requirements import check_ciphertext, check_one_kind, check_same_params, no_level
+from fhejax.scheme.values import Plaintext
 
-Encoded = TypeVar("Encoded", bound=Ciphertext | Plaintext | Simulated)
-Other = TypeVar("Other", bound=Ciphertext | Plaintext | Simulated)
-# What a program computes with; the same program takes either.
-Encrypted = TypeVar("Encrypted", bound=Ciphertext | Simulated)
+Encoded = TypeVar("Encoded", bound=Kind | Plaintext)
+Other = TypeVar("Other", bound=Kind | Plaintext)
 
 # A ratio of scales is rounded to an integer; with fewer bits than this the rounding would show in the values.
 _LEAST_FACTOR = 2.0**15
@@ -82,8 +79,7 @@ def align(operation: str, x: Encoded, y: Other) -> tuple[Encoded, Other]:
       ScaleError: their scales are too near each other to be brought together by an integer factor.
       TypeError: one is encrypted and the other simulated.
     """
-    if {type(x), type(y)} == {Ciphertext, Simulated}:
-        raise TypeError(f"{operation}: one operand is encrypted and the other simulated; encrypt both or simulate both")
+    check_one_kind(operation, (x, y))
     check_same_params(operation, x, y)
     while (x.level, x.scale) != (y.level, y.scale):
         if x.level > y.level or (x.level == y.level and x.scale < y.scale):
@@ -104,27 +100,12 @@ def to_canonical(x: Encoded) -> Encoded:
     return x
 
 
-def check_ciphertext(operation: str, x: Any) -> None:
-    """Refuses anything but a ciphertext or a simulated one.
-
-    Raises:
-      TypeError: it is something else.
-    """
-    if not isinstance(x, (Ciphertext, Simulated)):
-        raise TypeError(
-            f"{operation}: got {type(x).__name__} for the ciphertext; type fhejax.encrypt(seed, key, values)"
-        )
-
-
 def rescaled(x: Encoded, operation: str) -> Encoded:
     """`rescale` for anything that has levels, on behalf of `operation`."""
     if x.level == 0:
-        raise LevelError(
-            f"{operation}: the operand is at level 0 and no level is left to rescale into; make parameters with more "
-            f"depth, such as Parameters.for_depth({x.params.max_level + 1}), or bootstrap"
-        )
+        raise no_level(operation, x, "no level is left to rescale into")
     scale = product_scale(x.params, x.level, x.scale)
-    return ciphertext_operations.change_level(x, 1, x.level, x.level - 1, scale)
+    return x._change_level(1, x.level, x.level - 1, scale)
 
 
 def product_scale(params: Any, level: int, scale: float) -> float:
@@ -155,7 +136,7 @@ def brought_to(x: Encoded, level: int, scale: float) -> Encoded:
             f"scales {x.scale:.6g} and {scale:.6g} at level {level} differ by a factor of {factor:.6g}, too small to "
             "be made an integer; encode at params.scale_at(level), or rescale the products first"
         )
-    return ciphertext_operations.change_level(x, round(factor), top, level, scale)
+    return x._change_level(round(factor), top, level, scale)
 
 
 def _toward(operation, x, y):

@@ -7,17 +7,17 @@ have one, at one key switch each; the shortest composition is found when the pro
 import functools
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from fhejax.errors import MissingKeyError, missing_key
-from fhejax.kinds import ciphertext_operations
-from fhejax.kinds.simulated import Simulated
-from fhejax.operations.arithmetic import add, check_keys
-from fhejax.operations.levels import Encrypted, check_ciphertext
+from fhejax.kinds.base import Encrypted
+from fhejax.kinds.requirements import check_ciphertext, check_two_components, checked_keys
+from fhejax.operations.arithmetic import add
 from fhejax.scheme.keys import galois_element
-from fhejax.scheme.values import EvaluationKeys, SwitchingKey, galois_steps
+from fhejax.scheme.values import EvaluationKeys, galois_steps
 
 _log = logging.getLogger("fhejax")
 
@@ -62,13 +62,14 @@ def rotate_many(x: Encrypted, steps: Sequence[int], keys: EvaluationKeys | None)
     """
     if not isinstance(steps, Iterable):
         raise TypeError(f"rotate_many: steps = {steps!r}; type rotate_many(x, ({steps!r},), keys)")
-    reduced = [_checked("rotate_many", x, step, keys)[1] for step in steps]
-    paths = {step: _path("rotate_many", step, keys, x) for step in dict.fromkeys(reduced)}
+    checked = [_checked("rotate_many", x, step, keys) for step in steps]
+    reduced = [step for step, _ in checked]
+    paths = {step: _path("rotate_many", step, keys, x, x.slots) for step, keys in dict(checked).items()}
     hoisted = {step: path[0] for step, path in paths.items() if len(path) == 1}
     results = {step: _follow("rotate_many", x, step, path) for step, path in paths.items() if step not in hoisted}
     if hoisted:
         elements, switches = zip(*hoisted.values(), strict=True)
-        results |= zip(hoisted, ciphertext_operations.automorphisms(x, elements, switches), strict=True)
+        results |= zip(hoisted, x._automorphisms(elements, switches), strict=True)
     return [results[step] for step in reduced]
 
 
@@ -82,16 +83,16 @@ def conjugate(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
       MissingKeyError: the keys have none for conjugation at this level.
     """
     check_ciphertext("conjugate", x)
-    _check_two("conjugate", x)
-    check_keys("conjugate", keys, x)
+    check_two_components("conjugate", x)
+    keys = checked_keys("conjugate", keys, x)
     element = 2 * x.params.degree - 1
     key = keys.galois_key(element, x.level) if keys is not None else None
-    if key is None and not (keys is None and isinstance(x, Simulated)):
+    if key is None:
         raise missing_key(
             f"conjugate: needs the conjugation key at level {x.level}; "
             "type fhejax.evaluation_keys(seed, secret_key, conjugation=True)"
         )
-    return ciphertext_operations.automorphisms(x, [element], [key])[0]
+    return x._automorphisms([element], [key])[0]
 
 
 def sum_slots(x: Encrypted, keys: EvaluationKeys | None) -> Encrypted:
@@ -127,9 +128,15 @@ def rotation_path(keys: EvaluationKeys, step: int, slots: int | None = None) -> 
     return find_path(step % slots, tuple(sorted({s % slots for s in keys.rotations})), slots)
 
 
+def rotate_between(operation: str, x: Encrypted, step: int, keys: EvaluationKeys | None) -> Encrypted:
+    """x rotated by a multiple of its slots, which moves none of them, but what lies between its coefficients."""
+    slots = x.params.degree // 2
+    return _follow(operation, x, step, _path(operation, step, checked_keys(operation, keys, x), x, slots))
+
+
 def _rotate(operation: str, x: Encrypted, step: int, keys: EvaluationKeys | None) -> Encrypted:
-    x, step = _checked(operation, x, step, keys)
-    return _follow(operation, x, step, _path(operation, step, keys, x))
+    step, keys = _checked(operation, x, step, keys)
+    return _follow(operation, x, step, _path(operation, step, keys, x, x.slots))
 
 
 def _follow(operation, x, step, path):
@@ -137,14 +144,14 @@ def _follow(operation, x, step, path):
         parts = tuple(galois_steps(x.params.degree)[element] for element, _ in path)
         _log.info("%s by %d: composed of %s, %d key switches", operation, step, parts, len(path))
     for element, key in path:
-        (x,) = ciphertext_operations.automorphisms(x, [element], [key])
+        (x,) = x._automorphisms([element], [key])
     return x
 
 
 def _checked(operation, x, step, keys):
     check_ciphertext(operation, x)
-    _check_two(operation, x)
-    check_keys(operation, keys, x)
+    check_two_components(operation, x)
+    keys = checked_keys(operation, keys, x)
     try:
         step = step.__index__()
     except (AttributeError, TypeError, jax.errors.ConcretizationTypeError):
@@ -152,29 +159,22 @@ def _checked(operation, x, step, keys):
             f"{operation}: the step {step!r} is not a Python integer; steps are static: choose among traced steps with "
             "jax.lax.switch"
         ) from None
-    return x, step % x.slots
+    return step % x.slots, keys
 
 
-def _check_two(operation, x):
-    if x.components != 2:
-        raise ValueError(f"{operation}: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
-
-
-def _path(operation, step, keys, x) -> tuple[tuple[int, SwitchingKey | None], ...]:
-    """The galois elements that together rotate `x` by `step`, each with its key."""
+def _path(operation, step, keys, x, slots) -> tuple[tuple[int, Any], ...]:
+    """The galois elements that together rotate `x` by `step` modulo `slots`, each with its key."""
     if step == 0:
         return ()
     element = galois_element(x.params, step)
-    if keys is None and isinstance(x, Simulated):
-        return ((element, None),)
-    if keys is not None and (key := keys.galois_key(element, x.level, x.slots)) is not None:
+    if keys is not None and (key := keys.galois_key(element, x.level, slots)) is not None:
         return ((element, key),)
     steps, galois = galois_steps(x.params.degree), {} if keys is None else keys.galois
     reaching = sorted((steps[g], g) for g, key in galois.items() if g in steps and key.level >= x.level)
     # For sparse packing, any step equal modulo the slots serves: the least of them.
-    usable = {full % x.slots: g for full, g in reversed(reaching)}
+    usable = {full % slots: g for full, g in reversed(reaching)}
     try:
-        path = find_path(step, tuple(sorted(usable)), x.slots)
+        path = find_path(step, tuple(sorted(usable)), slots)
     except MissingKeyError:
         raise missing_key(
             f"{operation}: no key for step {step} at level {x.level}, and none of the steps there are composes it: "

@@ -1,0 +1,1 @@
+"""Parameter sets: primes, the chain of moduli, security."""

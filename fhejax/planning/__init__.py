@@ -1,0 +1,1 @@
+"""Keys planned before they are made."""

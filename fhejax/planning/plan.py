@@ -16,7 +16,7 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.errors import static_integer
-from fhejax.operations.encryption import check_same_params
+from fhejax.kinds.requirements import check_same_params
 from fhejax.parameters.parameters import Parameters
 from fhejax.planning.rotation_keys import Rotation, choose_steps, paths, smallest_steps
 from fhejax.scheme.keys import check_one, galois_element, switching_keys

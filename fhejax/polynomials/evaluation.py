@@ -17,13 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fhejax import _compat
 from fhejax.errors import LevelError
-from fhejax.kinds import ciphertext_operations
-from fhejax.kinds.domains import warn_outside
-from fhejax.kinds.simulated import Simulated
+from fhejax.kinds.base import Encrypted
+from fhejax.kinds.requirements import check_ciphertext, check_two_components
 from fhejax.operations.arithmetic import add, multiply_plain, relinearization_key
-from fhejax.operations.levels import Encrypted, check_ciphertext, product_scale, to_canonical
+from fhejax.operations.levels import product_scale, to_canonical
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, depth_of, effective_coefficients, pattern, to_unit_interval
 from fhejax.scheme.values import EvaluationKeys
@@ -129,8 +127,8 @@ def _series(polynomial):
 
 def _evaluated(polynomials, x, keys):
     domain, degrees = polynomials[0].domain, [each.degree for each in polynomials]
-    if isinstance(x, Simulated) and any(degrees):
-        warn_outside("evaluate", x, domain)
+    if any(degrees):
+        x._warn_outside("evaluate", domain)
     factor, shift = to_unit_interval(domain)
     results: dict[int, Any] = {}
     for i in _where(degrees, 0, 0):
@@ -160,8 +158,7 @@ def _carried(x, factor, shift):
 def _by_plan(polynomials, x, key, change=None):
     """The polynomials on x in the unit interval, or with their coefficients multiplied by a matrix."""
     plan = planned(tuple(each.pattern for each in polynomials))
-    # Simulated values are floats of the caller's kind: a gradient is taken outside of what is run here.
-    weigh, run = (_weights, _evaluate) if isinstance(x, Simulated) else (_compat.x64(_weights), _compat.x64(_evaluate))
+    weigh, run = x._compiled(_weights), x._compiled(_evaluate)
     values = []
     for each, series in zip(polynomials, plan.series, strict=True):
         rows, coefficients = series.rows if change is None else series.rows @ change, each.coefficients
@@ -193,8 +190,7 @@ def _check_arguments(polynomials, x):
                 "evaluate(fhejax.Polynomial(coefficients, domain), x, keys), or a list of polynomials"
             )
     check_ciphertext("evaluate", x)
-    if x.components != 2:
-        raise ValueError("evaluate: the ciphertext has three components; type fhejax.relinearize(x, keys) first")
+    check_two_components("evaluate", x)
     first = polynomials[0].domain
     for polynomial in polynomials:
         if polynomial.domain != first:
@@ -265,8 +261,8 @@ def _chebyshev(a, b, difference, key):
     level = min(a.level, b.level)
     scale = product_scale(a.params, level, a.scale * b.scale)
     minus = [] if difference is None else [difference]
-    products, constant = [(ciphertext_operations.add(a, a), b)], None if minus else -1.0
-    return ciphertext_operations.combine(a, level - 1, scale, minus, np.full(len(minus), -1.0), products, constant, key)
+    products, constant = [(a._add(a), b)], None if minus else -1.0
+    return a._combine(level - 1, scale, minus, np.full(len(minus), -1.0), products, constant, key)
 
 
 def _sum(node, level, scale, chebyshev, values, key):
@@ -280,4 +276,4 @@ def _sum(node, level, scale, chebyshev, values, key):
     weights = values[np.array(node.rows, int)]
     constant = None if node.constant is None else values[node.constant]
     terms = [chebyshev[i] for i in node.indices]
-    return ciphertext_operations.combine(chebyshev[1], level, scale, terms, weights, products, constant, key)
+    return chebyshev[1]._combine(level, scale, terms, weights, products, constant, key)

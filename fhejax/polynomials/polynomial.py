@@ -4,7 +4,6 @@ A series is p(x) = sum_i c_i T_i(u), where u runs from -1 to 1 while x runs thro
 """
 
 import dataclasses
-import json
 import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -400,21 +399,4 @@ def _unflatten(static, leaves):
     return _made(leaves[0], *static)
 
 
-def _serialize_static(static):
-    (low, high), parity = static
-    return json.dumps({"domain": [low.hex(), high.hex()], "parity": parity}).encode()
-
-
-def _deserialize_static(text):
-    record = json.loads(text)
-    domain = checks.checked_domain("Polynomial", map(float.fromhex, record["domain"]))
-    return domain, checks.checked_parity(record["parity"])
-
-
 jax.tree_util.register_pytree_with_keys(Polynomial, _flatten_with_paths, _unflatten, _flatten)
-jax.export.register_pytree_node_serialization(
-    Polynomial,
-    serialized_name="fhejax.Polynomial",
-    serialize_auxdata=_serialize_static,
-    deserialize_auxdata=_deserialize_static,
-)

@@ -1,0 +1,1 @@
+"""What the scheme is made of besides ciphertexts: plaintexts, keys, randomness, encoding."""

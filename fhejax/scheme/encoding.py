@@ -21,6 +21,8 @@ from fhejax.primitives.embedding import coefficients_to_slots, slots_to_coeffici
 from fhejax.primitives.rounding import decode_coefficients, encode_coefficients
 from fhejax.scheme.values import Plaintext
 
+_TOGETHER = 8  # plaintexts encoded at a time, which bounds the memory that encoding takes
+
 
 def encode(
     values: Any, params: Parameters, *, level: int | None = None, scale: float | None = None, slots: int | None = None
@@ -121,6 +123,29 @@ def decode(plaintext: Plaintext, *, dtype: Any = None) -> jax.Array:
         raise TypeError(f"decode: got {type(plaintext).__name__}; need a Plaintext{hint}")
     x = plaintext
     return _decode(x.data, x.params, x.level, x.scale, x.slots, x.real, result_dtype("decode", x.real, dtype))
+
+
+def encoded_diagonals(values: Any, params: Parameters, level: int) -> jax.Array:
+    """Diagonals as plaintexts modulo QP at the canonical scale of the level, without repetition.
+
+    Args:
+      values: floating or complex `[*batch, terms, period]`, the period a power of two.
+      params: the parameter set.
+      level: of the ciphertexts that they multiply.
+
+    Returns:
+      `uint64[*batch, terms, limbs(QP), 2 period]`: of N values in NTT form each that stands for the N / (2 period)
+      in a row that are equal.
+    """
+    moduli, scale = params.moduli_at(level) + params.special_moduli, params.plain_scale_at(level)
+    *lead, period = values.shape
+
+    def encode(slots):
+        coefficients = slots_to_coefficients(slots.astype(jnp.complex128), params.degree)
+        return encode_coefficients(coefficients, scale, moduli)[..., :: params.degree // (2 * period)]
+
+    rows = jax.lax.map(encode, values.reshape(-1, period), batch_size=_TOGETHER)
+    return rows.reshape(*lead, len(moduli), 2 * period)
 
 
 def result_dtype(operation: str, real: bool, dtype: Any) -> np.dtype:

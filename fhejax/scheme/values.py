@@ -1,15 +1,15 @@
-"""What programs hold: plaintexts, ciphertexts and keys, as pytrees whose static metadata is their type.
+"""What programs hold besides ciphertexts: plaintexts and keys, as pytrees whose static metadata is their type.
 
-A type is a level: two ciphertexts of one parameter set, level, packing and kind have equal types, whatever route
-led there, so `jax.lax.scan`, `jax.lax.cond` and the jit cache treat them alike.
+A type is a level: two values of one parameter set, level, packing and kind have equal types, whatever route led
+there, so `jax.lax.scan`, `jax.lax.cond` and the jit cache treat them alike.
 
 Do no arithmetic on `.data`: with `jax_enable_x64` off, JAX cuts the result to 32 bits. The operations of fhejax
 refuse an array to which that has happened.
 """
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 import jax
@@ -18,15 +18,14 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.parameters.parameters import Parameters
+from fhejax.primitives.basis import mod_down
 from fhejax.primitives.key_switch import SeededKey
+from fhejax.primitives.modular import multiply_scalar
 
 # An array in use; JAX also builds these values around tracers, shapes and None.
 Data = Any
 
 _STATIC = {"static": True}
-
-# Filled by fhejax.operations.arithmetic, so that imports run one way.
-operators: dict[str, Callable[..., Any]] = {}
 
 
 class Pickled:
@@ -39,42 +38,21 @@ class Pickled:
         return _restore, (type(self), *(np.asarray(x) if isinstance(x, jax.Array) else x for x in values))
 
 
+def change_level(data: Data, moduli: tuple[int, ...], factor: int, level: int) -> Data:
+    """The limbs of `moduli` times an integer, divided by the primes down to `level`."""
+    data = data[..., : len(moduli), :]
+    if factor != 1:
+        data = _multiply_scalar(data, np.array([factor % q for q in moduli], np.uint64), moduli)
+    return _mod_down(data, moduli[: level + 1], moduli[level + 1 :]) if level + 1 < len(moduli) else data
+
+
+_multiply_scalar = _compat.jit(2)(multiply_scalar)
+_mod_down = _compat.jit(1, 2)(mod_down)
+
+
 @_compat.x64
 def _restore(kind: type, *values: Any) -> Any:
     return kind(*(jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in values))
-
-
-class Operators:
-    """The signs + - * / for what programs compute with: what fhejax.operations.arithmetic does."""
-
-    __slots__ = ()
-
-    # NumPy would otherwise take `array * ciphertext` apart into an array of objects.
-    __array_ufunc__ = None
-
-    def __add__(self, other: Any) -> Any:
-        return operators["add"](self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return operators["add"](self, other)
-
-    def __sub__(self, other: Any) -> Any:
-        return operators["subtract"](self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return operators["add"](operators["negate"](self), other)
-
-    def __neg__(self) -> Any:
-        return operators["negate"](self)
-
-    def __mul__(self, other: Any) -> Any:
-        return operators["product"](self, other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return operators["product"](self, 1.0 / other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return operators["product"](self, other)
 
 
 @jax.tree_util.register_dataclass
@@ -98,47 +76,13 @@ class Plaintext(Pickled):
     slots: int = field(metadata=_STATIC)
     real: bool = field(metadata=_STATIC)
 
-    def __repr__(self) -> str:
-        return _describe("Plaintext", self, own_axes=2)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Ciphertext(Pickled, Operators):
-    """Encrypted slots.
-
-    `x + y`, `x - y`, `-x` work with ciphertexts, plaintexts, arrays and numbers, on any levels. `x * y` with an array
-    or a number is `fhejax.multiply_plain`; with a ciphertext it is the raw product, for programs that postpone
-    relinearisation and rescaling (`fhejax.multiply` does all three). `x / y` divides by an array or a number.
-
-    Attributes:
-      data: `uint64[*batch, 2 or 3, level + 1, N]`, NTT form; three components before relinearisation.
-      params: the parameter set.
-      level: the index of its last prime: how many multiplications in a row are left.
-      scale: what the slots are multiplied by; `params.scale_at(level)` except between a raw product and its rescale.
-      slots: how many values it holds.
-      real: whether the values are known to be real, as if it were their dtype.
-    """
-
-    data: Data
-    params: Parameters = field(metadata=_STATIC)
-    level: int = field(metadata=_STATIC)
-    scale: float = field(metadata=_STATIC)
-    slots: int = field(metadata=_STATIC)
-    real: bool = field(metadata=_STATIC)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The batch shape: one ciphertext each."""
-        return tuple(self.data.shape[:-3])
-
-    @property
-    def components(self) -> int:
-        """2, or 3 for a product before relinearisation."""
-        return self.data.shape[-3]
+    def _change_level(self, factor: int, top: int, level: int, scale: float) -> Any:
+        """As of every kind of encrypted values: see `fhejax.kinds.base.Kind`."""
+        data = change_level(self.data, self.params.moduli_at(top), factor, level)
+        return replace(self, data=data, level=level, scale=scale)
 
     def __repr__(self) -> str:
-        return _describe("Ciphertext", self, own_axes=3)
+        return describe("Plaintext", self, own_axes=2)
 
 
 @jax.tree_util.register_dataclass
@@ -293,7 +237,7 @@ def galois_steps(degree: int) -> dict[int, int]:
     return _STEPS[degree]
 
 
-def _describe(name: str, value: Any, own_axes: int) -> str:
+def describe(name: str, value: Any, own_axes: int) -> str:
     scale = f"2^{math.log2(value.scale):.2f}" if value.scale > 0 else str(value.scale)
     kind = "real" if value.real else "complex"
     parts = [f"level={value.level}", f"scale={scale}", f"slots={value.slots} {kind}"]

@@ -33,31 +33,18 @@ _ALIGNMENT = 64  # what JAX asks of memory that it takes over without a copy
 
 
 class Entry(NamedTuple):
-    """Where a tensor lies in a file.
+    """Where a tensor lies in a file: its first byte and the one behind it, counted from the end of the header."""
 
-    Attributes:
-      code: its type, as the format names it.
-      shape: its shape.
-      start, stop: its bytes, counted from the end of the header.
-    """
-
-    code: str
+    code: str  # its type, as the format names it
     shape: tuple[int, ...]
     start: int
     stop: int
 
 
 def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str], watcher: Any = None) -> None:
-    """Writes a file.
+    """Writes arrays of NumPy or JAX, `uint64`, `float64` or `uint32`; a watcher gets `update(bytes)`.
 
-    Args:
-      file: where to.
-      tensors: arrays of NumPy or JAX, `uint64`, `float64` or `uint32`.
-      metadata: texts by their names.
-      watcher: gets `update(bytes)` as they are written, or None.
-
-    Raises:
-      ValueError: there are so many tensors that `TensorFile` would refuse the header.
+    Raises ValueError if there are so many tensors that `TensorFile` would refuse the header.
     """
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))  # so that each is aligned
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
@@ -82,8 +69,7 @@ def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str
 def pieces(array: Any) -> Iterator[np.ndarray]:
     """The elements of an array in their order, in contiguous arrays of NumPy, of which one is in memory at a time.
 
-    What is contiguous on the host already is one piece, without a copy. Of views a piece holds the last two axes at
-    least.
+    What is contiguous on the host already is one piece, without a copy; other pieces hold the last two axes at least.
     """
     if isinstance(array, jax.Array):
         array = _on_host(array)
@@ -100,19 +86,10 @@ def pieces(array: Any) -> Iterator[np.ndarray]:
 
 
 class TensorFile:
-    """An open file: its metadata, its tensors, and their contents as they are asked for.
-
-    Attributes:
-      metadata: texts by their names.
-      entries: the tensors by their names.
-    """
+    """An open file: its metadata and its tensors by their names, and their contents as they are asked for."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Reads the header.
-
-        Raises:
-          ValueError: no such file, or one whose tensors do not fill it without gaps and overlaps.
-        """
+        """Reads the header; ValueError for no such file, or tensors that do not fill it without gaps and overlaps."""
         information = os.fstat(file.fileno())
         if not stat.S_ISREG(information.st_mode):
             raise ValueError("not a file, but a device or a pipe")
@@ -124,15 +101,7 @@ class TensorFile:
         _check_places(self.entries, information.st_size - self._start)
 
     def read(self, name: str, watcher: Any = None) -> np.ndarray:
-        """The contents of a tensor, in memory of its own that JAX can take over.
-
-        Args:
-          name: the tensor's.
-          watcher: gets `update(bytes)` as they are read, or None.
-
-        Raises:
-          ValueError: NumPy has no such type or shape, or the file was cut short since it was opened.
-        """
+        """The contents of a tensor, in memory of its own that JAX can take over; a watcher gets `update(bytes)`."""
         entry = self.entries[name]
         array = _aligned(entry.shape, dtype_of(name, entry))
         self._file.seek(self._start + entry.start)
@@ -144,11 +113,7 @@ class TensorFile:
 
 
 def dtype_of(name: str, entry: Entry) -> np.dtype:
-    """The type of a tensor.
-
-    Raises:
-      ValueError: it is none that `write` writes.
-    """
+    """The type of a tensor; ValueError if it is none that `write` writes."""
     if entry.code not in _TYPES:
         raise ValueError(f"tensor {name!r:.60} is of type {entry.code!r:.60}; fhejax writes {', '.join(_TYPES)}")
     return _TYPES[entry.code]

@@ -1,15 +1,39 @@
 """Exported programs: the types of their arguments and results as bytes for `jax.export`."""
 
 import functools
+import json
+from collections.abc import Callable
 from typing import Any
 
 import jax.export
 
+from fhejax.arrays.array import EncryptedArray
+from fhejax.arrays.layouts.layout import Layout
+from fhejax.arrays.layouts.maps import ArrayMap
+from fhejax.bootstrapping.bootstrapping import BootstrappingKeys
 from fhejax.kinds.simulated import Simulated
-from fhejax.linear.transform import LinearTransform
+from fhejax.parameters.parameters import Parameters
+from fhejax.polynomials.checks import checked_domain, checked_parity
+from fhejax.polynomials.polynomial import Polynomial
 from fhejax.primitives import native
-from fhejax.scheme.values import Ciphertext, EvaluationKeys, Plaintext, PublicKey, SecretKey, SwitchingKey
-from fhejax.serialization import headers, transforms
+from fhejax.primitives.key_switch import SeededKey
+from fhejax.scheme.values import EvaluationKeys
+from fhejax.serialization import checks, codec, headers, table
+from fhejax.serialization.bootstrapping_keys import read_bootstrapping
+from fhejax.serialization.codec import Record, static_types
+from fhejax.serialization.evaluation_keys import SWITCHING_KEY
+from fhejax.serialization.records import decode
+
+# Types whose static fields are those of a header.
+_STATIC = (
+    table.PLAINTEXT, table.CIPHERTEXT, table.PUBLIC_KEY, table.SECRET_KEY, SWITCHING_KEY, table.LINEAR_TRANSFORM,
+    Record(
+        EvaluationKeys,
+        {"params": Parameters, "galois": tuple[int, ...]},
+        check=lambda keys: checks.check_elements(keys.params, keys.galois),
+    ),
+    Record(Simulated, static_types(Simulated)),
+)  # fmt: skip
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:
@@ -32,49 +56,83 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
     return [jax.export.DisabledSafetyCheck.custom_call(name) for name in sorted(native.handlers)]
 
 
-def _serialize_static(kind: type, metadata: tuple[Any, ...]) -> bytes:
-    """The metadata of a pytree node, `(params, *static fields)`, as a header."""
-    params, *static = metadata
-    fields = dict(zip(headers.static_names(kind), static, strict=True))
-    if kind is LinearTransform:
-        return headers.seal(transforms.describe(params, fields)).encode()
-    return headers.seal(headers.describe(kind.__name__, params, fields)).encode()
+def write_layouts(kind: str, layouts: tuple[Layout, ...]) -> bytes:
+    """The static fields of an array or a map as a header."""
+    return _sealed(kind, {"layouts": layouts})
 
 
-def _deserialize_static(kind: type, text: bytes | bytearray) -> tuple[Any, ...]:
-    header = headers.unseal(bytes(text).decode())
-    params = headers.read_parameters(header)
-    if kind is LinearTransform:
-        return (params, *transforms.read_static(params, header).values())
-    return (params, *headers.read_static(kind, params, header).values())
+def read_layouts(kind: str, count: int, text: bytes | bytearray) -> tuple[Layout, ...]:
+    """The layouts in a header, each checked."""
+    header = _unsealed(text)
+    layouts = decode(tuple[Layout, ...], "layouts", header)
+    if header.get("kind") != kind or len(layouts) != count:
+        raise ValueError(
+            f"the header holds {len(layouts)} layouts of {header.get('kind')!r:.40}; expected {count} of {kind}"
+        )
+    for layout in layouts:
+        checks.check_layout(layout)
+    return layouts
 
 
-def _serialize_keys(metadata: tuple[Any, ...]) -> bytes:
-    """Likewise for EvaluationKeys, whose metadata are `(params, galois elements)`."""
-    params, elements = metadata
-    return headers.seal(headers.describe("EvaluationKeys", params, {"galois": elements})).encode()
+def _write_static(record: Record, metadata: tuple[Any, ...]) -> bytes:
+    """The metadata of a pytree node as a header."""
+    return _sealed(record.type.__name__, dict(zip(record.header, metadata, strict=True)))
 
 
-def _deserialize_keys(text: bytes | bytearray) -> tuple[Any, ...]:
-    header = headers.unseal(bytes(text).decode())
-    params, elements = headers.read_parameters(header), headers.field(header, "galois", list)
-    headers.check_elements(params, elements)
-    return params, tuple(elements)
+def _read_static(record: Record, text: bytes | bytearray) -> tuple[Any, ...]:
+    fields = codec.read_fields(record, _unsealed(text))
+    codec.check_fields(record, fields)
+    return tuple(fields.values())
 
 
-def _register_export() -> None:
-    native.cpu_extension()  # a program from another process calls kernels by name, before any operation of ours runs
-    native.cuda_extension()
-    for kind in (Plaintext, Ciphertext, PublicKey, SecretKey, SwitchingKey, LinearTransform, Simulated):
-        write, read = functools.partial(_serialize_static, kind), functools.partial(_deserialize_static, kind)
-        _register(kind, write, read)
-    _register(EvaluationKeys, _serialize_keys, _deserialize_keys)
+def _write_bootstrapping(metadata: tuple[Any, ...]) -> bytes:
+    (how,) = metadata
+    names = "params", "preset", "slots_first", "height", "shortened"
+    return _sealed("BootstrappingKeys", {name: getattr(how, name) for name in names})
 
 
-def _register(kind, write, read):
+def _read_bootstrapping(text: bytes | bytearray) -> tuple[Any, ...]:
+    header = _unsealed(text)
+    how = read_bootstrapping(header, headers.field(header, "shortened", bool))
+    return (how.with_height(decode(float, "height", header)),)
+
+
+def _write_polynomial(metadata: tuple[Any, ...]) -> bytes:
+    (low, high), parity = metadata
+    return json.dumps({"domain": [low.hex(), high.hex()], "parity": parity}).encode()
+
+
+def _read_polynomial(text: bytes | bytearray) -> tuple[Any, ...]:
+    record = json.loads(text)
+    domain = checked_domain("Polynomial", map(float.fromhex, record["domain"]))
+    return domain, checked_parity(record["parity"])
+
+
+def _sealed(kind: str, fields: dict[str, Any]) -> bytes:
+    return headers.seal(codec.describe(kind, fields)).encode()
+
+
+def _unsealed(text: bytes | bytearray) -> dict[str, Any]:
+    return headers.unseal(bytes(text).decode())
+
+
+def _register(kind: type, write: Callable[[Any], bytes], read: Callable[[Any], Any]) -> None:
     jax.export.register_pytree_node_serialization(
         kind, serialized_name=f"fhejax.{kind.__name__}", serialize_auxdata=write, deserialize_auxdata=read
     )
 
 
-_register_export()
+def _register_all() -> None:
+    native.cpu_extension()  # a program from another process calls kernels by name, before any operation of ours runs
+    native.cuda_extension()
+    for record in _STATIC:
+        _register(record.type, functools.partial(_write_static, record), functools.partial(_read_static, record))
+    for kind, count in ((EncryptedArray, 1), (ArrayMap, 2)):
+        name = kind.__name__
+        _register(kind, functools.partial(write_layouts, name), functools.partial(read_layouts, name, count))
+    _register(BootstrappingKeys, _write_bootstrapping, _read_bootstrapping)
+    _register(Polynomial, _write_polynomial, _read_polynomial)
+    jax.export.register_namedtuple_serialization(SeededKey, serialized_name="fhejax.SeededKey")
+
+
+_register_all()

@@ -12,9 +12,10 @@ from fhejax.errors import MissingKeyError, ParametersMismatchError
 from fhejax.planning.plan import KeyPlan
 from fhejax.report.progress import meter
 from fhejax.scheme.values import EvaluationKeys, SecretKey
-from fhejax.serialization import container, headers, residues
-from fhejax.serialization.kinds import KINDS, by_name
-from fhejax.serialization.source import Source, refuse_simulated
+from fhejax.serialization import container, evaluation_keys, headers
+from fhejax.serialization.codec import refuse
+from fhejax.serialization.source import Source
+from fhejax.serialization.table import KINDS, by_name
 
 
 @_compat.x64
@@ -49,7 +50,8 @@ def save(path: str | os.PathLike[str], value: object, allow_secret: bool = False
     """
     _check_kind(value, allow_secret)
     try:
-        header, tensors = KINDS[type(value)].write(value)
+        write, _ = KINDS[type(value)]
+        header, tensors = write(value)
         header = header | {
             "tensors": {name: tensor.checksum() for name, tensor in tensors.items()},
             "shapes": {name: tensor.data.shape for name, tensor in tensors.items()},
@@ -100,9 +102,8 @@ def load(path: str | os.PathLike[str], *, plan: KeyPlan | None = None, progress:
 
 def _check_kind(value: object, allow_secret: bool) -> None:
     kind = type(value)
-    refuse_simulated(value)
     if kind not in KINDS:
-        raise TypeError(f"save: got {kind.__name__}; a file holds one of {', '.join(by_name())}")
+        refuse(value, ", ".join(by_name()))
     if kind is SecretKey and not allow_secret:
         raise TypeError(
             "save: a SecretKey decrypts everything, and its file is not encrypted; if that is meant, "
@@ -129,9 +130,10 @@ def _read(file: BinaryIO, plan: KeyPlan | None, progress: bool) -> Any:
         raise ValueError(f"unknown kind of value {name!r:.60}; there are {', '.join(kinds)}")
     kind = kinds[name]
     if plan is None:
-        read, names = KINDS[kind].read, source.names
+        read, names = KINDS[kind][1], source.names
     elif kind is EvaluationKeys:
-        read, names = functools.partial(residues.read_keys, plan=plan), residues.planned_names(source, plan)
+        wanted, names = evaluation_keys.planned(source, plan)
+        read = functools.partial(evaluation_keys.read, wanted=wanted)
     else:
         raise ValueError(f"the file holds a {name}, and a plan is for EvaluationKeys; type fhejax.load(path)")
     with meter("load", progress, source.size(names), "loading", "B") as source.watcher:

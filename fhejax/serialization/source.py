@@ -9,8 +9,7 @@ import jax
 import numpy as np
 
 from fhejax import _compat
-from fhejax.kinds.simulated import Simulated
-from fhejax.serialization.container import TensorFile, dtype_of, pieces
+from fhejax.serialization.container import Entry, TensorFile, pieces
 from fhejax.serialization.headers import field, unseal
 
 
@@ -51,11 +50,7 @@ class Source:
     """
 
     def __init__(self, file: TensorFile) -> None:
-        """Reads the header of fhejax.
-
-        Raises:
-          ValueError: there is none, or one that does not fit the file.
-        """
+        """Reads the header of fhejax; ValueError if there is none, or one that does not fit the file."""
         if "fhejax" not in file.metadata:
             raise ValueError("not written by fhejax.save: there is no metadata named 'fhejax'")
         self._file, self.header, self.watcher = file, unseal(file.metadata["fhejax"]), None
@@ -71,12 +66,9 @@ class Source:
             raise ValueError(f"the file holds tensors of shapes {shapes!r:.200}; its header says {said!r:.200}")
 
     def part(self, prefix: str, others: Iterable[str] = (), header: dict[str, Any] | None = None) -> "Source":
-        """Those tensors whose names begin with a prefix, as a file of its own in which they go without it.
+        """Those tensors whose names begin with a prefix but with none of the others, as a file without the prefix.
 
-        Args:
-          prefix: the prefix.
-          others: prefixes of those that are left out.
-          header: of the part; the file's if None.
+        Its header is that of the file if none is given.
         """
         part, left_out = copy.copy(self), tuple(others)
         part._prefix = self._prefix + prefix
@@ -86,11 +78,7 @@ class Source:
         return part
 
     def expect(self, *names: str) -> None:
-        """Refuses a file of other tensors.
-
-        Raises:
-          ValueError: it has others.
-        """
+        """Refuses a file of other tensors."""
         if self.names != sorted(names):
             raise ValueError(f"a {self.header['kind']} with tensors {self.names!r:.200}; expected {sorted(names)}")
 
@@ -99,54 +87,23 @@ class Source:
         entries = [self._file.entries[self._prefix + name] for name in names]
         return sum(entry.stop - entry.start for entry in entries)
 
-    def shape(self, name: str, dtype: str) -> tuple[int, ...]:
-        """The shape of a tensor, without its contents.
-
-        Args:
-          name: the tensor's.
-          dtype: the type that it must have.
-
-        Raises:
-          ValueError: it has another type.
-        """
-        entry = self._file.entries[self._prefix + name]
-        if dtype_of(name, entry) != dtype:
-            raise ValueError(f"tensor {name!r:.60} is of type {dtype_of(name, entry)}; expected {dtype}")
-        return entry.shape
+    def entry(self, name: str) -> Entry:
+        """The type and the shape of a tensor, without its contents."""
+        return self._file.entries[self._prefix + name]
 
     def read(self, name: str) -> np.ndarray:
-        """The contents of a tensor, undamaged.
-
-        Raises:
-          ValueError: its checksum does not fit.
-        """
+        """The contents of a tensor; ValueError if they are damaged."""
         tensor = self._file.read(self._prefix + name, self.watcher)
         if zlib.crc32(tensor.data) != field(self._checksums, self._prefix + name, int):
             raise ValueError(f"tensor {name!r:.60} is damaged: its checksum does not fit")
         return tensor
 
 
-def refuse_simulated(value: Any) -> None:
-    """Refuses what is in the clear where a ciphertext may be meant.
-
-    Raises:
-      TypeError: it is simulated.
-    """
-    if isinstance(value, Simulated):
-        raise TypeError(
-            "save: Simulated values are in the clear, and whoever gets their file would see what a ciphertext hides; "
-            "if that is meant, type numpy.save(path, x.values)"
-        )
-
-
-def check_array(name: str, data: Any) -> None:
-    """Refuses what holds no elements.
-
-    Raises:
-      TypeError: it is no array, or is traced.
-    """
+def check_array(name: str, data: Any) -> Any:
+    """An array, if it holds elements; TypeError if it is none, or traced."""
     if not isinstance(data, (jax.Array, np.ndarray)) or _compat.is_traced(data):
         raise TypeError(f"save: tensor {name!r} is {data!r:.80}, not an array; a program being traced has none yet")
+    return data
 
 
 def on_device(array: np.ndarray) -> jax.Array:

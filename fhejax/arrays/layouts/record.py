@@ -1,6 +1,5 @@
 """Ciphertexts whose slots are the entries of an array: the record, and how maps are applied to it."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -13,10 +12,9 @@ from fhejax import _compat
 from fhejax.arrays.layouts.broadcasting import spread
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.maps import ArrayMap
-from fhejax.kinds.simulated import Simulated
 from fhejax.linear.evaluation import apply
 from fhejax.parameters.parameters import Parameters
-from fhejax.scheme.values import Ciphertext, Pickled
+from fhejax.scheme.values import Pickled
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -62,23 +60,18 @@ class Arranged(Pickled):
 Array = TypeVar("Array", bound=Arranged)
 
 
-@functools.singledispatch
-def own_axes(ciphertext: Any) -> tuple[int, ...]:
-    """How many axes each leaf of a value has behind those of the batch."""
-    raise TypeError(f"an array holds ciphertexts or simulated values, not {type(ciphertext).__name__}")
-
-
-own_axes.register(Ciphertext, lambda ciphertext: (3,))
-own_axes.register(Simulated, lambda ciphertext: (1, 2, 1))  # values, errors, label
-
-
 @_compat.x64
 def taken(ciphertext: Any, index: Any) -> Any:
     """One ciphertext of an array, by its number, or several, by a slice or a list."""
     leaves, tree = jax.tree.flatten(ciphertext)
-    axes = own_axes(ciphertext)
+    axes = ciphertext.leaf_axes
     rows = [leaf[(..., index, *[slice(None)] * own)] for leaf, own in zip(leaves, axes, strict=True)]
     return jax.tree.unflatten(tree, rows)
+
+
+def keys_of(x: Any, y: Any) -> Any:
+    """The evaluation keys of two operands: those of x, or else of y."""
+    return x.keys if x.keys is not None else y.keys
 
 
 def rows(x: Arranged, numbers: tuple[int, ...]) -> Any:
@@ -91,7 +84,7 @@ def rows(x: Arranged, numbers: tuple[int, ...]) -> Any:
 @_compat.x64
 def stacked(ciphertexts: Sequence[Any]) -> Any:
     """Ciphertexts as one value, the last batch axis of which counts them."""
-    axes, tree = own_axes(ciphertexts[0]), jax.tree.structure(ciphertexts[0])
+    axes, tree = ciphertexts[0].leaf_axes, jax.tree.structure(ciphertexts[0])
     leaves = zip(*map(jax.tree.leaves, ciphertexts), strict=True)
     joined = [jnp.stack(each, axis=each[0].ndim - own) for each, own in zip(leaves, axes, strict=True)]
     return jax.tree.unflatten(tree, joined)
@@ -114,14 +107,14 @@ def applied(x: Array, linear: ArrayMap) -> Array:
         outputs = stacked(apply(linear.transform, [taken(x.ciphertext, i) for i in range(count)], x.keys))
     else:
         groups = [taken(x.ciphertext, slice(i, None, inputs)) for i in range(inputs)]
-        outputs = _in_a_row(stacked(apply(linear.transform, groups, x.keys)))
+        outputs = in_a_row(stacked(apply(linear.transform, groups, x.keys)))
     return replace(x, ciphertext=outputs, layout=linear.target)
 
 
 @_compat.x64
-def _in_a_row(ciphertexts: Any) -> Any:
+def in_a_row(ciphertexts: Any) -> Any:
     """The last two batch axes as one."""
     leaves, tree = jax.tree.flatten(ciphertexts)
-    axes = [leaf.ndim - own for leaf, own in zip(leaves, own_axes(ciphertexts), strict=True)]
+    axes = [leaf.ndim - own for leaf, own in zip(leaves, ciphertexts.leaf_axes, strict=True)]
     shapes = [(*leaf.shape[: axis - 2], -1, *leaf.shape[axis:]) for leaf, axis in zip(leaves, axes, strict=True)]
     return jax.tree.unflatten(tree, [leaf.reshape(shape) for leaf, shape in zip(leaves, shapes, strict=True)])

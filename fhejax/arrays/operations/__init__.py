@@ -1,0 +1,1 @@
+"""What NumPy does to arrays: elementwise arithmetic, views, indexing, reductions."""

@@ -17,10 +17,7 @@ def to_layout(x: Array, layout: Layout | str) -> Array:
     """The same array in another layout, with zeros in every slot that no entry owns.
 
     Where the entries lie there already, nothing is done, and other slots stay as they are. Level out: one lower, or
-    then the same. Keys needed: the rotations of `conversion`.
-
-    Raises:
-      As `conversion`; and what `fhejax.apply` raises, for missing keys and levels.
+    then the same. Keys needed: `x.conversion(layout).rotations`.
     """
     layout = as_layout("to_layout", layout, x.shape, x.layout.slots)
     found = spread(x.layout, layout)
@@ -29,39 +26,33 @@ def to_layout(x: Array, layout: Layout | str) -> Array:
     return applied(x, conversion(x, layout, encoded=False))
 
 
-def conversion(x: Arranged, layout: Layout | str, encoded: bool = True) -> ArrayMap:
-    """The map into another layout: what it costs stands in its `repr`, and `x @ conversion` applies it.
+def conversion(x: Arranged, layout: Layout | str, *, encoded: bool = True) -> ArrayMap:
+    """The map into another layout: its `repr` says what it costs, and `x @ conversion` applies it.
 
     Args:
-      x: an array.
-      layout: a name or a layout, of the array's shape.
+      layout: a name, or a layout of this shape.
       encoded: whether to encode its plaintexts now, once, for many arrays. False is for looking.
-
-    Raises:
-      LevelError: the array is at level 0.
-      TypeError, ValueError: no layout, or one that does not fit.
     """
     layout = as_layout("conversion", layout, x.shape, x.layout.slots)
     return _moving("conversion", x, layout, np.arange(x.size), encoded)
 
 
-def gathered(x: Array, index: Any, layout: Layout | str | None = None) -> Array:
-    """Indexing by arrays of integers or booleans.
+def gathered(x: Array, index: Any) -> Array:
+    """Indexing by arrays of integers or booleans, as NumPy takes them, with values."""
+    return _gathered("x[...]", x, flat_indices(x.shape)[index], None)
+
+
+def take(x: Array, indices: Any, axis: int | None = None, *, layout: Layout | str | None = None) -> Array:
+    """Entries by their numbers along an axis, as `numpy.take`.
 
     Args:
-      x: an array.
-      index: what NumPy takes, with values.
+      indices: integers.
+      axis: along which; of the raveled array if None.
       layout: of the result; "replicated" if None and the array stands in copies, as far as it fits, else "row".
 
-    Raises:
-      IndexError: NumPy's.
-      ValueError: nothing is left.
+    Returns:
+      Level out: one lower. Keys needed: the rotations of a map, one for each different distance at most.
     """
-    return _gathered("x[...]", x, flat_indices(x.shape)[index], layout)
-
-
-def take(x: Array, indices: Any, axis: int | None = None, layout: Layout | str | None = None) -> Array:
-    """Entries by their numbers along an axis, as `numpy.take`. See `gathered`."""
     return _gathered("take", x, np.take(flat_indices(x.shape), np.asarray(indices), axis), layout)
 
 

@@ -18,21 +18,17 @@ from fhejax import _compat
 from fhejax.arrays.layouts.broadcasting import narrow, spread, widened
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.placement import indicator, placed
-from fhejax.arrays.layouts.record import Arranged, Array, rows
+from fhejax.arrays.layouts.record import Arranged, Array, keys_of, rows
 from fhejax.arrays.layouts.shapes import broadcast_shape
 from fhejax.arrays.operations.views import broadcast_to
+from fhejax.kinds.requirements import check_same_params
 from fhejax.operations import arithmetic
-from fhejax.operations.encryption import check_same_params
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial
 
 
 def add(x: Array, y: Any) -> Array:
-    """x + y. Level out: the lower of the two. Keys needed: none.
-
-    Args:
-      x: an encrypted array.
-      y: another one, an array in the clear or a number.
+    """x + y, for y encrypted or in the clear. Level out: the lower of the two. Keys needed: none.
 
     Raises:
       ValueError: shapes that do not broadcast, in NumPy's words; or operands that lie in different slots.
@@ -56,15 +52,11 @@ def multiply(x: Array, y: Any) -> Array:
     Level out: one below the lower of the two; the same for a Python integer, which multiplies exactly. Keys needed:
     relinearisation, where both are encrypted.
 
-    Args:
-      x: an encrypted array.
-      y: another one, an array in the clear or a number.
-
     Raises:
       As `add`; LevelError: no level is left.
     """
     if isinstance(y, Arranged):
-        keys = x.keys if x.keys is not None else y.keys
+        keys = keys_of(x, y)
         return _combined("multiply", lambda a, b: arithmetic.multiply(a, b, keys), x, y)
     return _combined("multiply", arithmetic.multiply_plain, x, y)
 
@@ -109,32 +101,28 @@ def power(x: Array, exponent: Any) -> Array:
     return functools.reduce(multiply, factors)
 
 
-def mapped(x: Array, function: Callable[..., Any] | Polynomial, fill: Any = None, **options: Any) -> Array:
-    """A function of each entry.
+def map(x: Array, function: Callable[..., Any] | Polynomial, *, fill: Any = None, **options: Any) -> Array:
+    """A function of each entry: `x.map(fhejax.functions.sigmoid, domain=(-8, 8), bits=12)`.
 
     Slots that no entry owns go through the function as well. Where it is a polynomial on a domain, what stands there
     may lie outside of it, grow beyond the modulus and destroy the whole ciphertext: after sums and slices, say what is
-    to stand there instead.
+    to stand there instead. Simulated values outside are warned of.
 
     Args:
-      x: an encrypted array.
       function: of a ciphertext and keys, acting on every slot for itself, such as those of `fhejax.functions`; or a
         `fhejax.Polynomial`.
-      fill: a number for all slots that no entry owns, put there first, which takes a level; None leaves them.
-      options: what the function takes besides, such as `domain` and `bits`.
+      fill: a number for all slots that no entry owns, put there first by `clean`; None leaves them as they are.
+      options: what the function takes besides.
     """
     if fill is not None:
-        x = cleaned(x, fill)
+        x = clean(x, fill)
     if isinstance(function, Polynomial):
         return replace(x, ciphertext=evaluate(function, x.ciphertext, x.keys, **options))
     return replace(x, ciphertext=function(x.ciphertext, x.keys, **options))
 
 
-def cleaned(x: Array, fill: Any = 0.0) -> Array:
-    """A number in all slots that no entry owns.
-
-    Level out: one lower; the same where there are no such slots. Keys needed: none.
-    """
+def clean(x: Array, fill: Any = 0.0) -> Array:
+    """A number in every slot that no entry owns. Level out: one lower; the same if there are no such slots."""
     return x if indicator(x.layout).all() else scaled(x, 1.0, fill)
 
 
@@ -192,7 +180,7 @@ def _combined(operation: str, function: Callable[[Any, Any], Any], x: Array, y: 
                 f"{y.layout}; type {_remedy(x, y)}"
             )
         first, second, layout = found
-        keys = x.keys if x.keys is not None else y.keys
+        keys = keys_of(x, y)
         return replace(x, ciphertext=function(first, second), keys=keys, layout=layout)
     values = y if _compat.is_traced(y) else np.asarray(y)
     if values.dtype == object:

@@ -5,7 +5,6 @@ what to type; shapes that do not fit are refused by NumPy itself.
 """
 
 import operator
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +17,9 @@ from fhejax.arrays.layouts.record import Array, rows
 from fhejax.arrays.layouts.shapes import dummy
 
 
-def transpose(x: Array, axes: Sequence[int] | None = None) -> Array:
-    """Permutes the axes, as `numpy.transpose`."""
-    order = np.arange(x.ndim)[::-1] if axes is None else axes
+def transpose(x: Array, *axes: Any) -> Array:
+    """The axes in another order, as `numpy.ndarray.transpose`; in the opposite one if none is given."""
+    order = _one_or_many(axes) if axes else range(x.ndim)[::-1]
     dummy(x.shape).transpose(order)
     places = [int(axis) % x.ndim for axis in order]
     layout = plain(x.layout)
@@ -31,30 +30,29 @@ def transpose(x: Array, axes: Sequence[int] | None = None) -> Array:
 
 
 def moveaxis(x: Array, source: Any, destination: Any) -> Array:
-    """Moves axes to other places, as `numpy.moveaxis`."""
-    order = np.moveaxis(_numbered(x.ndim), source, destination).shape
-    return transpose(x, order)
+    """Axes moved to other places, as `numpy.moveaxis`."""
+    return transpose(x, np.moveaxis(_numbered(x.ndim), source, destination).shape)
 
 
 def swapaxes(x: Array, first: int, second: int) -> Array:
-    """Exchanges two axes, as `numpy.swapaxes`."""
+    """Two axes exchanged."""
     return transpose(x, _numbered(x.ndim).swapaxes(first, second).shape)
 
 
 def matrix_transpose(x: Array) -> Array:
-    """Exchanges the last two axes, as `.mT` of a NumPy array."""
+    """The last two axes exchanged."""
     if x.ndim < 2:
         _ = dummy(x.shape).mT  # NumPy's error
     return swapaxes(x, -1, -2)
 
 
-def reshape(x: Array, shape: Any) -> Array:
-    """Gives the entries another shape, in their order, as `numpy.reshape`.
+def reshape(x: Array, *shape: Any) -> Array:
+    """The entries in another shape, in their order.
 
     Raises:
-      ValueError: NumPy's; or the layout does not allow it without moving entries.
+      ValueError: NumPy's; or entries would have to move: a conversion costs a level, and has to be asked for.
     """
-    target = dummy(x.shape).reshape(shape).shape
+    target = dummy(x.shape).reshape(_one_or_many(shape)).shape
     layout = plain(x.layout)
     own = 2 * layout.diagonal  # matrices by their diagonals stay as they are
     lead, kept = x.ndim - own, len(target) - own
@@ -64,23 +62,28 @@ def reshape(x: Array, shape: Any) -> Array:
     return viewed(x, replace(layout, shape=target, axes=(*axes, *layout.axes[lead:])))
 
 
+def ravel(x: Array) -> Array:
+    """All entries along one axis. As `reshape`."""
+    return reshape(x, -1)
+
+
 def squeeze(x: Array, axis: Any = None) -> Array:
-    """Takes away axes of one entry, as `numpy.squeeze`."""
+    """Without axes of one entry."""
     return _rearranged(x, "squeeze()", dummy(x.shape).squeeze(axis).shape)
 
 
 def expand_dims(x: Array, axis: Any) -> Array:
-    """Puts in axes of one entry, as `numpy.expand_dims`."""
+    """With more axes of one entry, as `numpy.expand_dims`."""
     return _rearranged(x, f"expand_dims({axis})", np.expand_dims(dummy(x.shape), axis).shape)
 
 
-def broadcast_to(x: Array, shape: Any) -> Array:
-    """Repeats the array along new or single axes, as `numpy.broadcast_to`, where it stands in copies already.
+def broadcast_to(x: Array, *shape: Any) -> Array:
+    """Repeated along new or single axes, where the array stands in copies already.
 
     Raises:
-      ValueError: NumPy's; or the layout has too few copies.
+      ValueError: NumPy's; or there are too few copies.
     """
-    target = np.broadcast_to(dummy(x.shape), shape).shape
+    target = np.broadcast_to(dummy(x.shape), _one_or_many(shape)).shape
     layout = widened(plain(x.layout), target)
     if layout is None:
         raise ValueError(
@@ -136,6 +139,11 @@ def no_view(operation: str, layout: Layout, call: str, name: str = "row") -> Val
     """The error for what would have to move entries, and the layout from which it would not."""
     call = call if call.startswith("[") else f".{call}"
     return ValueError(f"{operation}: entries would have to move, out of {layout}; type x.to_layout({name!r}){call}")
+
+
+def _one_or_many(arguments: tuple[Any, ...]) -> Any:
+    """What NumPy's methods take either as one sequence or as several arguments."""
+    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)) else arguments
 
 
 def _rearranged(x: Array, call: str, target: tuple[int, ...]) -> Array:

@@ -25,15 +25,14 @@ ciphertext's rotations into many outputs: Bossuat, Mouchet, Troncoso-Pastoriza &
 from dataclasses import replace
 from typing import Any
 
-from fhejax.arrays.layouts.record import Array
+from fhejax.arrays.layouts.record import Array, keys_of
 from fhejax.arrays.layouts.shapes import matmul_shape
 from fhejax.arrays.products.columns import contracted
+from fhejax.arrays.products.pairs import relinearized
 from fhejax.arrays.products.plans import MatrixProduct, matrix_product
-from fhejax.arrays.products.sums import finished, tensor_sum
+from fhejax.kinds.requirements import check_same_params
 from fhejax.linear.evaluation import apply
 from fhejax.operations import arithmetic
-from fhejax.operations.encryption import check_same_params
-from fhejax.operations.levels import product_scale
 from fhejax.operations.rotations import rotate, rotate_many
 
 
@@ -59,7 +58,7 @@ def ciphertext_product(x: Array, y: Array, prepared: MatrixProduct | None = None
     """
     check_same_params("matmul", x, y)
     matmul_shape(x.shape, y.shape)
-    keys = x.keys if x.keys is not None else y.keys
+    keys = keys_of(x, y)
     if prepared is None:
         alone = contracted(x, y, keys)
         if alone is not None:
@@ -88,9 +87,8 @@ def _summed(prepared: MatrixProduct, firsts: list[Any], seconds: list[Any], keys
         numbers = [number for number, (_, far) in enumerate(parts) if far == wanted]
         if numbers:
             own = [rotated[parts[number][0]] for number in numbers]
-            sums.append(tensor_sum(own[0], own, [seconds[number] for number in numbers]))
+            sums.append(own[0]._tensor_sum(own, [seconds[number] for number in numbers]))
     total = sums[0]
     if plan.back:
         total = arithmetic.add(total, rotate(arithmetic.relinearize(sums[1], keys), plan.back, keys))
-    key = arithmetic.relinearization_key("matmul", keys, total)
-    return finished(total, key, product_scale(total.params, total.level, total.scale))
+    return relinearized(total, keys)

@@ -5,52 +5,35 @@ clear) or times ciphertexts. Entries that meet have to stand in the same slots, 
 
 | x `[*batch, n, m]` | y `[*batch, m, p]` | the product |
 |---|---|---|
-| "columns": n in the slots | a ciphertext an entry, in all slots (`broadcast_entries`) | "columns" |
+| "columns": n in the slots | a ciphertext an entry, in all slots | "columns" |
 | a ciphertext an entry, in all slots | p in the slots, a ciphertext a row | a ciphertext a row |
-| a ciphertext an entry, the batch in the slots | the same | the same (`entries`) |
+| a ciphertext an entry, the batch in the slots | the same | the same |
 
 Source: Bae, Cheon, Hanrot, Park & Stehle, "Plaintext-Ciphertext Matrix Multiplication and FHE Bootstrapping: Fast and
 Fused", 2024, section 3.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
 from fhejax.arrays.layouts.axis_digits import joined
-from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nested, padded_size
-from fhejax.arrays.layouts.record import Array, own_axes, taken
+from fhejax.arrays.layouts.layout import Digit, Digits, Layout
+from fhejax.arrays.layouts.record import Array, in_a_row, taken
 from fhejax.arrays.layouts.shapes import matmul_shape
-from fhejax.arrays.products.sums import finished, tensor_sum, weighted
+from fhejax.arrays.products.pairs import aligned, relinearized
 from fhejax.errors import LevelError
 from fhejax.linear.diagonals import numbers
-from fhejax.operations import arithmetic
-from fhejax.operations.levels import align, product_scale, to_canonical
+from fhejax.operations.levels import product_scale, to_canonical
 
 
 def columns_times_matrix(x: Array, w: Any) -> Array:
-    """x @ w for a matrix in the clear and an array whose last axis counts ciphertexts, as in the layout "columns".
+    """x @ w for `w[m, p]` in the clear, maybe traced, and `x[*lead, m]` whose last axis counts ciphertexts.
 
-    Every ciphertext of the product is a sum of those of x times numbers: no key switch, whatever the sizes.
-
-    Args:
-      x: `[*lead, m]`.
-      w: real or complex `[m, p]`; may be traced.
-
-    Returns:
-      `[*lead, p]`, laid out as x. Level out: one lower. Scale out: canonical. Error added: the operands' errors times
-      the weights, and that of a single rescale. Keys needed: none.
-
-    Raises:
-      LevelError: no level is left.
-      ValueError: shapes that do not fit, in NumPy's words; a weight that is too large or not finite; or an array of
-        another layout.
+    Every ciphertext of the product is a sum of those of x times numbers: one level, and no key switch.
     """
     w = numbers("columns_times_matrix", "w", w)
     if w.ndim != 2:
@@ -72,82 +55,28 @@ def columns_times_matrix(x: Array, w: Any) -> Array:
     _check_weights(w, ciphertext)
     scale = product_scale(params, level, ciphertext.scale * params.plain_scale_at(level))
     axes = (*lead, (Digit(shape[-1], layout.slots),) if shape[-1] > 1 else ())
-    return replace(x, ciphertext=weighted(ciphertext, w, scale), layout=replace(layout, shape=shape, axes=axes))
-
-
-def entries(shape: Sequence[int], slots: int) -> Layout:
-    """A batch of matrices `[*batch, n, m]` with a ciphertext for each entry: the batch lies in the slots.
-
-    Raises:
-      ValueError: fewer than two axes, or a batch that does not fit a ciphertext.
-
-    Example:
-      >>> from fhejax.arrays.products.columns import entries
-      >>> entries((3, 2, 2), 4).positions()[1].tolist()
-      [[1, 5], [9, 13]]
-    """
-    shape = tuple(shape)
-    if len(shape) < 2 or min(shape) < 1:
-        raise ValueError(f"entries: got shape {shape}; need (*batch, n, m), with at least one entry")
-    *batch, n, m = shape
-    if math.prod(map(padded_size, batch)) > slots:
-        raise ValueError(
-            f"entries: a batch {tuple(batch)} does not fit the {slots} slots of a ciphertext; cut it in two"
-        )
-    inner = nested(tuple(batch), range(len(batch)), slots, 1)
-    outer = tuple((Digit(size, by),) if size > 1 else () for size, by in ((n, m * slots), (m, slots)))
-    return Layout(shape, (*inner, *outer), slots)
-
-
-def broadcast_entries(shape: Sequence[int], slots: int) -> Layout:
-    """A matrix `[m, p]` with a ciphertext for each entry, which stands in all of its slots.
-
-    Raises:
-      ValueError: another number of axes.
-
-    Example:
-      >>> from fhejax.arrays.products.columns import broadcast_entries
-      >>> broadcast_entries((2, 2), 4)
-      Layout(shape=(2, 2), 2:8, 2:4; copies=4:1, slots=4)
-    """
-    if len(shape) != 2:
-        raise ValueError(f"broadcast_entries: got shape {tuple(shape)}; need (m, p)")
-    return replace(entries(shape, slots), copies=(Digit(slots, 1),) if slots > 1 else ())
+    return replace(x, ciphertext=ciphertext._weighted_sums(w, scale), layout=replace(layout, shape=shape, axes=axes))
 
 
 def contracted(x: Array, y: Array, keys: Any) -> Array | None:
-    """x @ y without rotations, or None where the layouts do not allow it.
-
-    Level out: one below the lower of the two. Keys needed: relinearisation, one key switch for each ciphertext of the
-    product.
-    """
+    """x @ y without rotations, one key switch a ciphertext of it; None where the layouts do not allow it."""
     meeting = _meeting(x.layout, y.layout)
     if meeting is None:
         return None
-    one, other = align("matmul", to_canonical(x.ciphertext), to_canonical(y.ciphertext))
-    if one.level == 0:
-        raise LevelError(
-            "matmul: the operands are at level 0 and a product needs one more; make parameters with more depth, such "
-            f"as Parameters.for_depth({x.params.max_level + 1}), or bootstrap"
-        )
+    one, other = aligned(x, y)
     # [n, m] ciphertexts and [m, p], broadcast against each other for each of the m.
     xs = [taken(one, meeting.x[:, i, None]) for i in range(meeting.x.shape[1])]
     ys = [taken(other, meeting.y[None, i]) for i in range(meeting.y.shape[0])]
-    total = tensor_sum(xs[0], xs, ys)
-    key = arithmetic.relinearization_key("matmul", keys, total)
-    total = finished(total, key, product_scale(total.params, total.level, total.scale))
-    return replace(x, ciphertext=_in_a_row(total), keys=keys, layout=meeting.target)
+    total = xs[0]._tensor_sum(xs, ys)
+    return replace(x, ciphertext=in_a_row(relinearized(total, keys)), keys=keys, layout=meeting.target)
 
 
 class _Meeting(NamedTuple):
-    """Which ciphertexts are multiplied, by their numbers: `int64[n, m]` and `int64[m, p]`; and where the product lies.
+    """Which ciphertexts are multiplied, by their numbers; n or p is 1 where that axis lies in the slots."""
 
-    n or p is 1 where that axis lies in the slots.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    target: Layout
+    x: np.ndarray  # int64[n, m]
+    y: np.ndarray  # int64[m, p]
+    target: Layout  # of the product
 
 
 def _meeting(x: Layout, y: Layout) -> _Meeting | None:
@@ -203,17 +132,6 @@ def _counts(digits: Digits, slots: int) -> bool:
 
 def _mixed(digits: Digits, slots: int) -> bool:
     return len({by % slots == 0 for _, by in digits}) > 1
-
-
-@_compat.x64
-def _in_a_row(ciphertext: Any) -> Any:
-    """The last two batch axes as one."""
-    leaves, tree = jax.tree.flatten(ciphertext)
-    rows = [
-        jnp.reshape(leaf, (*leaf.shape[: leaf.ndim - own - 2], -1, *leaf.shape[leaf.ndim - own :]))
-        for leaf, own in zip(leaves, own_axes(ciphertext), strict=True)
-    ]
-    return jax.tree.unflatten(tree, rows)
 
 
 def _check_weights(w: Any, x: Any) -> None:

@@ -22,9 +22,10 @@ from fhejax.arrays.layouts.layout import Digit, Layout, as_layout
 from fhejax.arrays.layouts.maps import ArrayMap, map_of_entries
 from fhejax.arrays.layouts.record import Arranged, Array, applied
 from fhejax.arrays.layouts.shapes import flat_indices, matmul_shape
+from fhejax.arrays.operations import reductions
 from fhejax.arrays.operations.conversions import default_layout, to_layout
 from fhejax.arrays.operations.elementwise import layout_for, meeting, multiply
-from fhejax.arrays.operations.reductions import planned, summed
+from fhejax.arrays.operations.sum_plan import plan_sum
 from fhejax.arrays.operations.views import broadcast_to, expand_dims, plain, reshape
 from fhejax.arrays.products.ciphertext_products import ciphertext_product
 from fhejax.arrays.products.columns import columns_times_matrix
@@ -177,17 +178,17 @@ def _operand(x: Any) -> Any:
 def _product(x: Any, y: Any, layout: Layout | str | None) -> Any:
     if isinstance(x, Arranged) and isinstance(y, Arranged):
         if y.ndim == 1:
-            return diagonals_times_vector(x, y) if plain(x.layout).diagonal else summed(multiply(x, y), -1)
-        return summed(multiply(expand_dims(x, 1), y), -2) if x.ndim == 1 else ciphertext_product(x, y)
+            return diagonals_times_vector(x, y) if plain(x.layout).diagonal else reductions.sum(multiply(x, y), -1)
+        return reductions.sum(multiply(expand_dims(x, 1), y), -2) if x.ndim == 1 else ciphertext_product(x, y)
     if isinstance(x, Arranged):
-        if y.ndim == 1 and layout is None and planned(x.layout, -1, False) is not None:
-            return summed(multiply(x, y), -1)
+        if y.ndim == 1 and layout is None and plan_sum(x.layout, -1, False) is not None:
+            return reductions.sum(multiply(x, y), -1)
         if y.ndim == 2 and layout is None and _counts(x.layout):
             return columns_times_matrix(x, y)
         return applied(x, matmul_map(x.layout, y, x.params, x.level, layout=layout, encoded=False))
     axis = -1 if y.ndim == 1 else -2
-    if x.ndim == 1 and layout is None and planned(y.layout, axis, False) is not None:
-        return summed(multiply(y, x if y.ndim == 1 else x[:, None]), axis)
+    if x.ndim == 1 and layout is None and plan_sum(y.layout, axis, False) is not None:
+        return reductions.sum(multiply(y, x if y.ndim == 1 else x[:, None]), axis)
     return applied(y, matmul_map(x, y.layout, y.params, y.level, layout=layout, encoded=False))
 
 
