@@ -9,6 +9,9 @@ import re
 
 from fhejax.primitives.handlers import HANDLERS
 from fhejax.primitives.statement import (
+    DEGREES,
+    MOST_NUMBERS,
+    PRIMES,
     Array,
     Element,
     Handler,
@@ -26,7 +29,7 @@ from fhejax.primitives.statement import (
 FOLDER = pathlib.Path(__file__).parent / "common"
 TYPES = {"uint64": "uint64_t", "uint32": "uint32_t", "float64": "double", "complex128": "std::complex<double>"}
 FUNCTIONS = {"N": "n", "max": "std::max<int64_t>", "ceiling": "Ceiling", "broadcast": "Broadcast", "or": "||"}
-LEAST = {"count": 0, "numbers": 0, "key_count": 0, "message_count": 0, "N": 2}  # of axes; of all others 1
+LEAST = {"count": 0, "numbers": 0, "key_count": 0, "message_count": 0, "N": DEGREES[0]}  # of axes; of all others 1
 POWERS_OF_TWO = ("N", "slots")
 HEAD = "// Written by ffi/generate.py from fhejax/primitives/handlers.py.\n"
 
@@ -296,6 +299,9 @@ def header() -> str:
     structs = "\n\n".join(map(struct, HANDLERS.values()))
     return (
         f'{HEAD}#pragma once\n\n#include "common/statement.h"\n\n'
+        "// What every handler takes: degrees of rings, moduli, numbers of an attribute.\n"
+        f"namespace fhejax {{\n\nconstexpr int64_t kMostDegree = {DEGREES[1]}, kMostNumbers = {MOST_NUMBERS};\n"
+        f"constexpr uint64_t kLeastPrime = {PRIMES[0]}, kPastPrimes = {PRIMES[1]};\n\n}}  // namespace fhejax\n\n"
         "// Every handler: the name of its struct, and the name under which XLA knows it.\n"
         f"#define FHEJAX_HANDLERS(X){names}\n\n"
         "// What each handler is given. Take() takes it from a call, whose last result may be CUDA's workspace.\n"

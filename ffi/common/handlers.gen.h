@@ -3,6 +3,14 @@
 
 #include "common/statement.h"
 
+// What every handler takes: degrees of rings, moduli, numbers of an attribute.
+namespace fhejax {
+
+constexpr int64_t kMostDegree = 1048576, kMostNumbers = 4096;
+constexpr uint64_t kLeastPrime = 5, kPastPrimes = 2305843009213693952;
+
+}  // namespace fhejax
+
 // Every handler: the name of its struct, and the name under which XLA knows it.
 #define FHEJAX_HANDLERS(X) \
   X(Add, "fhejax_add_v1") \

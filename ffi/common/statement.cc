@@ -4,14 +4,12 @@
 #include <atomic>
 #include <cmath>
 
+#include "common/handlers.gen.h"
 #include "common/roots.h"
 
 namespace fhejax {
 namespace {
 
-constexpr int64_t kMostDegree = int64_t{1} << 20;
-constexpr uint64_t kLeastPrime = 5, kPastPrimes = uint64_t{1} << 61;
-constexpr int64_t kMostNumbers = 1 << 12;              // of an attribute
 constexpr int64_t kMostElements = int64_t{1} << 40;    // of an array
 constexpr int64_t kMostSize = (int64_t{1} << 31) - 1;  // of an axis
 

@@ -2,9 +2,9 @@
 // of arrays. Results and operands are allocations of their own; without the address sanitizer, words around them tell
 // whether a call wrote there.
 
+#include <cmath>
 #include <csignal>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <unistd.h>
 
@@ -74,7 +74,12 @@ class Changes {
 
   void ChangeSize(int64_t& size) {
     const int64_t huge[] = {-1, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62, INT64_MAX};
-    size = OneIn(8) ? OneOf(huge) : OneOf({size - 1, size + 1, int64_t{0}, int64_t{1}, 2 * size, size / 2});
+    size = OneIn(8) ? OneOf(huge) : OneOf({Sum(size, -1), Sum(size, 1), int64_t{0}, int64_t{1}, Sum(size, size), size / 2});
+  }
+
+  // Modulo 2^64.
+  static int64_t Sum(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   }
 
   static bool Huge(const Dimensions& shape) {
@@ -115,8 +120,8 @@ class Changes {
   }
 
   void ChangeValue(int64_t& value) {
-    value = OneOf({int64_t{0}, int64_t{-1}, int64_t{1}, value + 1, value - 1, 2 * value, int64_t{1} << 32, INT64_MAX,
-                   std::numeric_limits<int64_t>::min()});
+    value = OneOf({int64_t{0}, int64_t{-1}, int64_t{1}, Sum(value, 1), Sum(value, -1), Sum(value, value), int64_t{1} << 32,
+                   INT64_MAX, INT64_MIN});
   }
   void ChangeValue(double& value) { value = OneOf({0.0, -1.0, value * 3, 1e300, 5e-324, HUGE_VAL, std::nan("")}); }
   template <typename T>

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 DEGREES = (2, 1 << 20)  # of rings: powers of two
-PRIMES = (5, 1 << 61)  # moduli: odd primes in this range
-MOST_NUMBERS = 1 << 12  # of an attribute
+PRIMES = (5, 1 << 61)  # moduli: odd primes from the first to before the second
+MOST_NUMBERS = 1 << 12  # of an attribute, and arrays of one name
 
 
 @dataclasses.dataclass(frozen=True)
