@@ -146,7 +146,7 @@ def _lower_by(function, multiple_results):
     return _compat.lower_function(traced, multiple_results)
 
 
-def _lower_by_jax(definition, kind, context, *operands, lowering, **parameters):
+def _lower_by_jax(definition, kind, context, /, *operands, lowering, **parameters):
     registered = native.implementations[definition.name].get(kind)
     if registered is None and (kind == "reference" or not definition.composed):
         return definition.by_jax(context, *operands, lowering="reference", **parameters)
@@ -182,7 +182,7 @@ def _lower_on_cuda(definition, context, *operands, lowering, **parameters):
     return lower_with_workspace(definition, definition.handler.target, context, *operands, **parameters)
 
 
-def lower_with_workspace(definition: Definition, target: str, context: Any, *operands: Any, **parameters: Any):
+def lower_with_workspace(definition: Definition, target: str, context: Any, /, *operands: Any, **parameters: Any):
     """Calls a CUDA handler of the definition, under the name `target`, with its workspace as a further result."""
     assert definition.handler is not None
     attributes, call = _attributes(definition, parameters), _compat.lower_handler(target)
