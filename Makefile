@@ -13,7 +13,7 @@ CHECKED := $(wildcard tests/test_imports.py tests/test_parameters.py tests/test_
 EMULATED := $(wildcard tests/test_cuda*.py tests/test_emulator.py)
 REFERENCES := $(shell grep -lE "from (references|emulation) import|\"reference\"" tests/test_*.py)
 
-.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) clean FORCE
+.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) fuzz clean FORCE
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
@@ -48,6 +48,14 @@ $(SANITIZERS): sanitize-%: $(VENV)/test
 	$(RUN)/cmake --build build/$@ --parallel $$(nproc)
 	UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1 \
 	$$(setarch -R true 2>/dev/null && echo setarch -R) build/$@/checks
+
+# Every handler, called with what does not fit. What was found, and how far it came, stands in build/fuzz.
+SANITIZED := build/sanitize-address,undefined
+fuzz: $(VENV)/test
+	$(RUN)/cmake -S . -B $(SANITIZED) -DFHEJAX_SANITIZE=address,undefined -DPython_EXECUTABLE=$(abspath $(RUN)/python)
+	$(RUN)/cmake --build $(SANITIZED) --parallel $$(nproc)
+	ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 \
+	$(RUN)/python tests/fuzz_handlers.py 100000 --program $(SANITIZED)/checks
 
 lint: $(VENV)/test
 	$(RUN)/ruff check .

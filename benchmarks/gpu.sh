@@ -71,7 +71,7 @@ if [ -z "$gpu" ]; then
   exit 0
 fi
 echo "GPU: $gpu"
-"$PYTHON" -c "from fhejax import native; assert native.cuda_extension(), native._load_cuda()[1]" # else all is skipped
+"$PYTHON" -c "from fhejax.primitives import native; assert native.cuda_extension(), native._load_cuda()[1]" # else all is skipped
 status=0
 failed() { status=1; echo "FAILED: $1"; }
 # Seconds for a part: no more than asked for, no more than are left of the six minutes, and never none.

@@ -57,6 +57,8 @@ from fhejax.planning.count import Count as Count, count as count
 from fhejax.planning.plan import KeyPlan as KeyPlan, plan_keys as plan_keys
 from fhejax.polynomials.evaluation import evaluate as evaluate
 from fhejax.polynomials.polynomial import Polynomial as Polynomial
+from fhejax.primitives.calls import check_implementation as check_implementation
+from fhejax.primitives.define import register_implementation as register_implementation
 from fhejax.primitives.native import lowering as lowering, show_config as show_config
 from fhejax.report.precision import precision as precision
 from fhejax.scheme.encoding import decode as decode, encode as encode

@@ -101,13 +101,12 @@ def assert_equals_cpu(function, *arrays, **options):
     jax.tree.map(np.testing.assert_array_equal, got, function(*arrays))
 
 
-def planted(kernel: str, x: np.ndarray, blocks: int = 1, workspace: int | None = None) -> np.ndarray:
-    """The result of a kernel of ffi/tests/emulator/planted.cu for x: uint64[n], with so many words to work in."""
+def planted(kernel: str, x: np.ndarray, blocks: int = 1) -> np.ndarray:
+    """The result of a kernel of ffi/tests/emulator/planted.cu for x: uint64[n], with as many words to work in."""
     library()
     with jax.enable_x64(True):
         like = jax.ShapeDtypeStruct(x.shape, jnp.uint64)
-        words = jax.ShapeDtypeStruct((x.size if workspace is None else workspace,), jnp.uint64)
-        call = jax.ffi.ffi_call(PLANTED["TestPlanted"], (like, words))
+        call = jax.ffi.ffi_call(PLANTED["TestPlanted"], (like, jax.ShapeDtypeStruct((x.size,), jnp.uint64)))
         return np.asarray(call(jnp.asarray(x), kernel=kernel, blocks=np.int64(blocks))[0])
 
 
@@ -123,7 +122,7 @@ def ntt_of_shape(x: jax.Array, moduli: tuple[int, ...], inverse: bool, shape: tu
 def _lower(definition, context, *operands, lowering, **parameters):
     if lowering != "emulated":
         return define.lower_on_cpu(definition, context, *operands, lowering=lowering, **parameters)
-    name = emulated_name(definition.handler)
+    name = emulated_name(definition.handler.target)
     return define.lower_with_workspace(definition, name, context, *operands, **parameters)
 
 

@@ -231,7 +231,7 @@ def test_keys_and_levels():
 
 def test_encrypted_beside_simulated_and_other_parameters():
     x = encrypted(numbers((2, 3)), Layout.row((2, 3), SLOTS))
-    with pytest.raises(TypeError, match="encrypt both or simulate both"):
+    with pytest.raises(TypeError, match="encrypt all or simulate all"):
         x + MATRIX
     other = fhe.EncryptedArray.simulate(numbers((2, 3)), fhe.Parameters.for_depth(2, log_degree=6, security=None))
     with pytest.raises(fhe.ParametersMismatchError):

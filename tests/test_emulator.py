@@ -3,7 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from emulation import emulated, planted
+from emulation import emulated, emulated_name, library, planted
+from residues import chain, random_residues
 
 N = 64
 X = np.arange(N, dtype=np.uint64) * 3
@@ -81,9 +82,15 @@ def test_limits_of_launches(threads, blocks):
         planted("Reversed", np.zeros(threads, np.uint64), blocks)
 
 
-def test_a_small_workspace_is_refused():
-    with emulated(), pytest.raises(jax.errors.JaxRuntimeError, match="the workspace is too small"):
-        planted("ReversedThroughWorkspace", X, workspace=N - 1)
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_workspace_of_another_size_is_refused(more):
+    library()
+    moduli = chain(16, (30, 40, 50))
+    with jax.enable_x64(True), pytest.raises(jax.errors.JaxRuntimeError, match=r"the workspace is no u64\[48\]"):
+        results = [jax.ShapeDtypeStruct(shape, np.uint64) for shape in ((2, 16), (3 * 16 + more,))]
+        call = jax.ffi.ffi_call(emulated_name("fhejax_mod_down_v1"), results)
+        keep, drop = (np.array(each, np.uint64) for each in (moduli[:2], moduli[2:]))
+        call(random_residues(0, moduli, 16), keep=keep, drop=drop)
 
 
 def test_the_order_is_random():

@@ -208,7 +208,7 @@ REFUSED = [
     (
         lambda: fhe.apply(make.from_blocks([[MATRIX, MATRIX]], PARAMS), [X(), fhe.simulate(0.0, PARAMS)], None),
         TypeError,
-        "some inputs are encrypted",
+        "some are encrypted",
     ),
 ]
 

@@ -221,7 +221,7 @@ def test_out_of_levels_in_the_same_words(name):
 def test_encrypted_and_simulated_do_not_mix():
     x, y = operations.operand("ciphertext", 0)[0], simulated_operand("ciphertext", 0)
     for mix in (lambda: x + y, lambda: y - x, lambda: fhe.multiply(x, y, operations.keys().evaluation), lambda: y * x):
-        with pytest.raises(TypeError, match="encrypt both or simulate both"):
+        with pytest.raises(TypeError, match="encrypt all or simulate all"):
             mix()
 
 

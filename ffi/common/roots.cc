@@ -17,6 +17,22 @@ uint64_t Power(uint64_t base, uint64_t exponent, uint64_t q) {
   return result;
 }
 
+// Miller and Rabin with the first twelve primes, which is certain below 2^64.
+bool IsPrime(uint64_t q) {
+  const int twos = __builtin_ctzll(q - 1);
+  for (const uint64_t base : {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37}) {
+    if (q % base == 0) return q == base;
+    uint64_t power = Power(base, (q - 1) >> twos, q);
+    bool composite = power != 1 && power != q - 1;
+    for (int i = 1; i < twos && composite; ++i) {
+      power = MultiplySlow(power, power, q);
+      composite = power != q - 1;
+    }
+    if (composite) return false;
+  }
+  return true;
+}
+
 uint64_t Inverse(uint64_t a, uint64_t q) { return Power(a % q, q - 2, q); }
 
 Factor MakeFactor(uint64_t value, uint64_t q) {

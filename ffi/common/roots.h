@@ -11,6 +11,7 @@ namespace fhejax {
 
 uint64_t MultiplySlow(uint64_t a, uint64_t b, uint64_t q);
 uint64_t Power(uint64_t base, uint64_t exponent, uint64_t q);
+bool IsPrime(uint64_t q);                  // q odd
 uint64_t Inverse(uint64_t a, uint64_t q);  // q prime
 Factor MakeFactor(uint64_t value, uint64_t q);
 Modulus MakeModulus(uint64_t q);

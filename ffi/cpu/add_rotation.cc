@@ -34,8 +34,7 @@ void DivideSecond(ffi::ThreadPool& pool, const Plan& plan, const uint64_t* secon
   });
 }
 
-void AddRotation(ffi::ThreadPool& pool, const Switch& rotation, const Rotated& at, int64_t entry) {
-  const Plan& plan = rotation.plan;
+void AddRotation(ffi::ThreadPool& pool, const Plan& plan, const Switch& rotation, const Rotated& at, int64_t entry) {
   const int64_t n = plan.n, extended = plan.extended_limbs(), block = rotation.block, blocks = n / block;
   const Scratch memory((plan.special + plan.limbs) * n + DigitWords(plan));
   uint64_t* const dropped = memory.get();
@@ -48,7 +47,7 @@ void AddRotation(ffi::ThreadPool& pool, const Switch& rotation, const Rotated& a
     uint64_t* const room = TaskScratch<2>(2 * block);
     uint64_t* const moved[] = {room, room + block};
     KeyBlocks key(plan, rotation.key, entry);
-    RotateBlock(rotation, digits, key, limb, number, limb < plan.limbs ? divided + limb * n : nullptr,
+    RotateBlock(plan, rotation, digits, key, limb, number, limb < plan.limbs ? divided + limb * n : nullptr,
                 at.pair + limb * n, 1, moved);
     for (int64_t half = 0; half < 2; ++half) {
       const int64_t word = (half * extended + limb) * n + number * block;
@@ -57,46 +56,22 @@ void AddRotation(ffi::ThreadPool& pool, const Switch& rotation, const Rotated& a
   });
 }
 
-// Operands: total and pair u64[*batch, 2, limbs + special, N], and a key. One result like them: total plus the
-// automorphism of pair, of which the second component is divided by P and switched.
-ffi::Error AddRotationHandler(ffi::ThreadPool pool, Input total, Input pair, ffi::RemainingArgs keys, Output out,
-                              Moduli moduli, Moduli special, int64_t digit_size, int64_t element) {
-  Switch rotation;
-  const Dimensions shape = ShapeOf(pair);
-  const auto extended = static_cast<int64_t>(moduli.size() + special.size());
-  if (shape.size() < 3 || shape[shape.size() - 2] != extended || shape[shape.size() - 3] != 2)
-    return Refuse("the pair does not fit");
-  Dimensions polynomial{static_cast<int64_t>(moduli.size()), shape.back()};
-  if (auto error = Prepare(polynomial, keys, moduli, special, digit_size, rotation.plan, rotation.key); error.failure())
-    return error;
-  const Plan& plan = rotation.plan;
-  rotation.SetElement(element);
-  PrepareResult(out);
-  const Batch batch = BatchOf(ShapeOf(*out), 3);
-  const auto total_entry = batch.Entries(ShapeOf(total), 3), pair_entry = batch.Entries(shape, 3);
-  if (!rotation.key.Fits(batch) || (batch.count() && (total_entry.empty() || pair_entry.empty())))
-    return Refuse("batch axes do not broadcast");
-  const int64_t words = 2 * extended * plan.n;
-  for (int64_t entry = 0; entry < batch.count(); ++entry)
-    AddRotation(pool, rotation,
-                {total.typed_data() + total_entry[entry] * words, pair.typed_data() + pair_entry[entry] * words,
-                 out->typed_data() + entry * words},
+void AddRotations(ffi::ThreadPool& pool, const handlers::AddRotation& in) {
+  const Plan plan(in);
+  const Shape batch = in.out.batch();
+  const Switch rotation(Key(in.key, batch), plan.n, in.element);
+  const auto total_entry = EntriesOf(batch, in.total), pair_entry = EntriesOf(batch, in.pair);
+  PrepareResult(in.out);
+  const int64_t words = 2 * plan.extended_limbs() * plan.n;
+  for (int64_t entry = 0; entry < in.batch; ++entry)
+    AddRotation(pool, plan, rotation,
+                {in.total.data + total_entry[entry] * words, in.pair.data + pair_entry[entry] * words,
+                 in.out.data + entry * words},
                 entry);
-  return ffi::Error::Success();
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAddRotation, AddRotationHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .RemainingArgs()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<int64_t>("digit_size")
-                                  .Attr<int64_t>("element"));
+FHEJAX_CPU_HANDLER(AddRotation, AddRotations);
 
 }  // namespace fhejax

@@ -32,26 +32,16 @@ const std::vector<uint32_t>& AutomorphismSource(int64_t degree, int64_t element)
 
 namespace {
 
-// x: u64[*batch, limbs, N].
-ffi::Error AutomorphismHandler(ffi::ThreadPool pool, Input x, Output out, int64_t element) {
-  const Dimensions shape = ShapeOf(x);
-  const int64_t n = shape.back(), rows = Product(shape, 0, shape.size() - 1);
-  if (element <= 0 || element % 2 == 0) return ffi::Error::InvalidArgument("fhejax_automorphism: the element is even");
-  PrepareResult(out);
-  const auto& source = AutomorphismSource(n, element);
-  ParallelFor(pool, rows, [&](int64_t row) {
-    ActiveKernels().permute(x.typed_data() + row * n, source.data(), out->typed_data() + row * n, n);
+void Automorphism(ffi::ThreadPool& pool, const handlers::Automorphism& in) {
+  PrepareResult(in.out);
+  const auto& source = AutomorphismSource(in.n, in.element);
+  ParallelFor(pool, in.batch * in.limbs, [&](int64_t row) {
+    ActiveKernels().permute(in.x.data + row * in.n, source.data(), in.out.data + row * in.n, in.n);
   });
-  return ffi::Error::Success();
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAutomorphism, AutomorphismHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<int64_t>("element"));
+FHEJAX_CPU_HANDLER(Automorphism, Automorphism);
 
 }  // namespace fhejax

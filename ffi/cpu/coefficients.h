@@ -12,8 +12,6 @@
 
 namespace fhejax {
 
-using FloatOutput = ffi::ResultBuffer<ffi::F64>;
-
 constexpr int64_t kFloatPiece = 1024;  // coefficients that one task works on, all limbs together
 
 // x: the first of `limbs` rows of n residues in coefficient form -> the coefficients first..first+kFloatPiece-1.
@@ -27,9 +25,8 @@ inline void CentredPiece(const uint64_t* x, int64_t n, int64_t first, const Mixe
 
 // row(entry, limb, to) returns residues in NTT form, in `to` or elsewhere.
 template <typename Row>
-ffi::Error CentredCoefficients(ffi::ThreadPool& pool, int64_t n, int64_t entries, Moduli moduli,
-                               ffi::Span<const double> places, const Row& row, double* out) {
-  if (places.size() != moduli.size()) return ffi::Error::InvalidArgument("fhejax: one place for each modulus");
+void CentredCoefficients(ffi::ThreadPool& pool, int64_t n, int64_t entries, Moduli moduli, Places places, const Row& row,
+                         double* out) {
   const auto limbs = static_cast<int64_t>(moduli.size()), pieces = (n + kFloatPiece - 1) / kFloatPiece;
   const MixedRadixTable& table = MixedRadixTableFor({moduli.begin(), moduli.end()});
   // So many entries together that their residues stay in the cache.
@@ -41,7 +38,7 @@ ffi::Error CentredCoefficients(ffi::ThreadPool& pool, int64_t n, int64_t entries
       const int64_t entry = task % count, limb = task / count;
       uint64_t* const to = scratch.get() + (entry * limbs + limb) * n;
       const uint64_t* const from = row(begin + entry, limb, to);
-      const NttTable& ntt = NttTableFor(n, moduli.begin()[limb]);
+      const NttTable& ntt = NttTableFor(n, moduli[limb]);
       ActiveKernels().inverse_ntt(&from, &to, 1, ntt.inverse_degree, ntt);
     });
     ParallelFor(pool, count * pieces, [&](int64_t task) {
@@ -49,7 +46,6 @@ ffi::Error CentredCoefficients(ffi::ThreadPool& pool, int64_t n, int64_t entries
       CentredPiece(scratch.get() + entry * limbs * n, n, first, table, places.begin(), out + (begin + entry) * n);
     });
   }
-  return ffi::Error::Success();
 }
 
 }  // namespace fhejax

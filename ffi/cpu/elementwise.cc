@@ -10,97 +10,67 @@
 namespace fhejax {
 namespace {
 
-// Calls row(operand rows, out row, n, modulus) for each row of operands u64[*batch, limbs, N].
-template <size_t kOperands, typename Row>
-ffi::Error Rows(ffi::ThreadPool& pool, const std::array<Input, kOperands>& operands, Output& out, Moduli moduli,
-                const Row& row) {
-  const Dimensions shape = ShapeOf(*out);
-  const auto limbs = static_cast<int64_t>(moduli.size());
-  if (shape.size() < 2 || shape[shape.size() - 2] != limbs)
-    return ffi::Error::InvalidArgument("fhejax: the limb axis does not match the moduli");
-  PrepareResult(out);
-  const int64_t n = shape.back();
-  const Batch batch = BatchOf(shape, 2);
+// Calls row(operand rows, out row, values, modulus) for each row of a call with operands u64[*batch, limbs, values].
+template <size_t kOperands, typename Stated, typename Row>
+void Rows(ffi::ThreadPool& pool, const Stated& in, const Argument<const uint64_t>* const (&operands)[kOperands],
+          const Row& row) {
+  PrepareResult(in.out);
   std::array<std::vector<int64_t>, kOperands> entries;
-  for (size_t k = 0; k < kOperands; ++k) {
-    entries[k] = batch.Entries(ShapeOf(operands[k]), 2);
-    if (entries[k].empty() && batch.count()) return ffi::Error::InvalidArgument("fhejax: batch axes do not broadcast");
-  }
-  ParallelFor(pool, batch.count() * limbs, [&](int64_t task) {
-    const int64_t limb = task / batch.count(), entry = task % batch.count();  // what broadcasts stays in the cache
+  for (size_t k = 0; k < kOperands; ++k) entries[k] = EntriesOf(in.out.batch(), *operands[k]);
+  ParallelFor(pool, in.batch * in.limbs, [&](int64_t task) {
+    const int64_t limb = task / in.batch, entry = task % in.batch;  // what broadcasts stays in the cache
     std::array<const uint64_t*, kOperands> rows;
     for (size_t k = 0; k < kOperands; ++k)
-      rows[k] = operands[k].typed_data() + (entries[k][entry] * limbs + limb) * n;
-    row(rows, out->typed_data() + (entry * limbs + limb) * n, n, ModulusFor(moduli.begin()[limb]));
-  });
-  return ffi::Error::Success();
-}
-
-ffi::Error AddHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
-  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().add(in[0], in[1], row, n, q);
+      rows[k] = operands[k]->data + (entries[k][entry] * in.limbs + limb) * in.values;
+    row(rows, in.out.data + (entry * in.limbs + limb) * in.values, in.values, ModulusFor(in.moduli[limb]));
   });
 }
 
-ffi::Error SubtractHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
-  return Rows<2>(pool, {a, b}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().subtract(in[0], in[1], row, n, q);
+void AddRows(ffi::ThreadPool& pool, const handlers::Add& in) {
+  Rows<2>(pool, in, {&in.a, &in.b}, [](const auto& from, uint64_t* to, int64_t n, const Modulus& q) {
+    ActiveKernels().add(from[0], from[1], to, n, q);
   });
 }
 
-constexpr size_t kCache = size_t{1} << 24;  // bytes of a result that a cache may still hold when it is read
-
-ffi::Error MultiplyHandler(ffi::ThreadPool pool, Input a, Input b, Output out, Moduli moduli) {
-  const auto multiply = out->size_bytes() <= kCache ? ActiveKernels().multiply : ActiveKernels().multiply_past_caches;
-  return Rows<2>(pool, {a, b}, out, moduli, [multiply](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    multiply(in[0], in[1], row, n, q);
+void SubtractRows(ffi::ThreadPool& pool, const handlers::Subtract& in) {
+  Rows<2>(pool, in, {&in.a, &in.b}, [](const auto& from, uint64_t* to, int64_t n, const Modulus& q) {
+    ActiveKernels().subtract(from[0], from[1], to, n, q);
   });
 }
 
-ffi::Error MultiplyAddHandler(ffi::ThreadPool pool, Input a, Input b, Input c, Output out, Moduli moduli) {
-  return Rows<3>(pool, {a, b, c}, out, moduli, [](const auto& in, uint64_t* row, int64_t n, const Modulus& q) {
-    ActiveKernels().multiply_add(in[0], in[1], in[2], row, n, q);
+constexpr int64_t kCache = int64_t{1} << 24;  // bytes of a result that a cache may still hold when it is read
+
+void MultiplyRows(ffi::ThreadPool& pool, const handlers::Multiply& in) {
+  const auto multiply = in.out.bytes() <= kCache ? ActiveKernels().multiply : ActiveKernels().multiply_past_caches;
+  Rows<2>(pool, in, {&in.a, &in.b}, [multiply](const auto& from, uint64_t* to, int64_t n, const Modulus& q) {
+    multiply(from[0], from[1], to, n, q);
   });
 }
 
-// a: u64[*batch, limbs, N]; scalar: u64[*batch, limbs], reduced.
-ffi::Error MultiplyScalarHandler(ffi::ThreadPool pool, Input a, Input scalar, Output out, Moduli moduli) {
-  const Dimensions shape = ShapeOf(*out);
-  const auto limbs = static_cast<int64_t>(moduli.size());
-  if (shape.size() < 2 || shape[shape.size() - 2] != limbs)
-    return ffi::Error::InvalidArgument("fhejax_multiply_scalar: the limb axis does not match the moduli");
-  PrepareResult(out);
-  const int64_t n = shape.back();
-  const Batch batch = BatchOf(shape, 2);
-  const auto a_entries = batch.Entries(ShapeOf(a), 2), scalar_entries = batch.Entries(ShapeOf(scalar), 1);
-  if (batch.count() && (a_entries.empty() || scalar_entries.empty()))
-    return ffi::Error::InvalidArgument("fhejax_multiply_scalar: batch axes do not broadcast");
-  ParallelFor(pool, batch.count() * limbs, [&](int64_t task) {
-    const int64_t entry = task / limbs, limb = task % limbs;
-    const Modulus& q = ModulusFor(moduli.begin()[limb]);
-    const Factor w = MakeFactor(scalar.typed_data()[scalar_entries[entry] * limbs + limb], q.value);
-    ActiveKernels().multiply_factor(a.typed_data() + (a_entries[entry] * limbs + limb) * n, w,
-                                    out->typed_data() + task * n, n, q);
+void MultiplyAddRows(ffi::ThreadPool& pool, const handlers::MultiplyAdd& in) {
+  Rows<3>(pool, in, {&in.a, &in.b, &in.c}, [](const auto& from, uint64_t* to, int64_t n, const Modulus& q) {
+    ActiveKernels().multiply_add(from[0], from[1], from[2], to, n, q);
   });
-  return ffi::Error::Success();
 }
 
-#define FHEJAX_BINARY \
-  ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Input>().Arg<Input>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli")
+void ScaleRows(ffi::ThreadPool& pool, const handlers::MultiplyScalar& in) {
+  PrepareResult(in.out);
+  const int64_t n = in.values;
+  const auto a_entries = EntriesOf(in.out.batch(), in.a), scalar_entries = EntriesOf(in.out.batch(), in.scalar);
+  ParallelFor(pool, in.batch * in.limbs, [&](int64_t task) {
+    const int64_t entry = task / in.limbs, limb = task % in.limbs;
+    const Modulus& q = ModulusFor(in.moduli[limb]);
+    const Factor w = MakeFactor(in.scalar.data[scalar_entries[entry] * in.limbs + limb], q.value);
+    ActiveKernels().multiply_factor(in.a.data + (a_entries[entry] * in.limbs + limb) * n, w, in.out.data + task * n, n, q);
+  });
+}
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxAdd, AddHandler, FHEJAX_BINARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSubtract, SubtractHandler, FHEJAX_BINARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiply, MultiplyHandler, FHEJAX_BINARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyScalar, MultiplyScalarHandler, FHEJAX_BINARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyAdd, MultiplyAddHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli"));
+FHEJAX_CPU_HANDLER(Add, AddRows);
+FHEJAX_CPU_HANDLER(Subtract, SubtractRows);
+FHEJAX_CPU_HANDLER(Multiply, MultiplyRows);
+FHEJAX_CPU_HANDLER(MultiplyAdd, MultiplyAddRows);
+FHEJAX_CPU_HANDLER(MultiplyScalar, ScaleRows);
 
 }  // namespace fhejax

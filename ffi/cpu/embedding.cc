@@ -17,10 +17,7 @@
 namespace fhejax {
 namespace {
 
-using RealInput = ffi::Buffer<ffi::F64>;
-using ComplexInput = ffi::Buffer<ffi::C128>;
-using RealOutput = ffi::ResultBuffer<ffi::F64>;
-using ComplexOutput = ffi::ResultBuffer<ffi::C128>;
+using Complex = std::complex<double>;
 
 const EmbeddingTable& EmbeddingTableFor(int64_t slots) {
   static auto& tables = *new Cache<int64_t, EmbeddingTable>;
@@ -59,7 +56,7 @@ double* Work(int64_t count) {
   return work.data();
 }
 
-void SlotsToCoefficients(const std::complex<double>* z, int64_t slots, double* out, int64_t degree) {
+void SlotsToCoefficients(const Complex* z, int64_t slots, double* out, int64_t degree) {
   const EmbeddingTable& table = EmbeddingTableFor(slots);
   double *const re = Work(4 * slots), *const im = re + slots;
   const int64_t gap = degree / (2 * slots);
@@ -84,7 +81,7 @@ void SlotsToCoefficients(const std::complex<double>* z, int64_t slots, double* o
   }
 }
 
-void CoefficientsToSlots(const double* a, int64_t degree, std::complex<double>* z, int64_t slots) {
+void CoefficientsToSlots(const double* a, int64_t degree, Complex* z, int64_t slots) {
   const EmbeddingTable& table = EmbeddingTableFor(slots);
   double *const re = Work(4 * slots), *const im = re + slots;
   const int64_t gap = degree / (2 * slots);
@@ -105,39 +102,21 @@ void CoefficientsToSlots(const double* a, int64_t degree, std::complex<double>* 
   for (int64_t j = 0; j < slots; ++j) z[j] = {re[j], im[j]};
 }
 
-ffi::Error Check(int64_t slots, int64_t degree) {
-  if (slots < 1 || degree < 2 * slots || (slots & (slots - 1)) || (degree & (degree - 1)))
-    return ffi::Error::InvalidArgument("fhejax embedding: slots and degree must be powers of two, slots <= degree / 2");
-  return ffi::Error::Success();
+void ToCoefficients(ffi::ThreadPool& pool, const handlers::SlotsToCoefficients& in) {
+  ParallelFor(pool, in.batch, [&](int64_t row) {
+    SlotsToCoefficients(in.z.data + row * in.slots, in.slots, in.out.data + row * in.n, in.n);
+  });
 }
 
-// z: c128[*batch, slots] -> f64[*batch, N].
-ffi::Error SlotsToCoefficientsHandler(ffi::ThreadPool pool, ComplexInput z, RealOutput out) {
-  const Dimensions shape = ShapeOf(z);
-  const int64_t slots = shape.back(), degree = ShapeOf(*out).back();
-  if (ffi::Error error = Check(slots, degree); error.failure()) return error;
-  ParallelFor(pool, Product(shape, 0, shape.size() - 1), [&](int64_t row) {
-    SlotsToCoefficients(z.typed_data() + row * slots, slots, out->typed_data() + row * degree, degree);
+void ToSlots(ffi::ThreadPool& pool, const handlers::CoefficientsToSlots& in) {
+  ParallelFor(pool, in.batch, [&](int64_t row) {
+    CoefficientsToSlots(in.a.data + row * in.n, in.n, in.out.data + row * in.slots, in.slots);
   });
-  return ffi::Error::Success();
-}
-
-// a: f64[*batch, N] -> c128[*batch, slots].
-ffi::Error CoefficientsToSlotsHandler(ffi::ThreadPool pool, RealInput a, ComplexOutput out) {
-  const Dimensions shape = ShapeOf(a);
-  const int64_t degree = shape.back(), slots = ShapeOf(*out).back();
-  if (ffi::Error error = Check(slots, degree); error.failure()) return error;
-  ParallelFor(pool, Product(shape, 0, shape.size() - 1), [&](int64_t row) {
-    CoefficientsToSlots(a.typed_data() + row * degree, degree, out->typed_data() + row * slots, slots);
-  });
-  return ffi::Error::Success();
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSlotsToCoefficients, SlotsToCoefficientsHandler,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ComplexInput>().Ret<ffi::Buffer<ffi::F64>>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxCoefficientsToSlots, CoefficientsToSlotsHandler,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<RealInput>().Ret<ffi::Buffer<ffi::C128>>());
+FHEJAX_CPU_HANDLER(SlotsToCoefficients, ToCoefficients);
+FHEJAX_CPU_HANDLER(CoefficientsToSlots, ToSlots);
 
 }  // namespace fhejax

@@ -10,8 +10,6 @@
 namespace fhejax {
 namespace {
 
-using Seeds = ffi::Buffer<ffi::U32>;
-
 // What one encryption draws, and what ModDown makes of its errors: for a component with key k and error e, d = e - t, t
 // the centred coefficients of v k + e modulo the special prime p. Then (v k + e) / p, rounded, is (v k + d) / p.
 struct Randomness {
@@ -70,89 +68,50 @@ void EncryptLimb(const Randomness& random, const uint64_t* const (&key)[2], cons
   }
 }
 
-// seeds: u32[*batch, 8]; key: u64[*batch, count, 2, key limbs, N], the last limb the special prime's;
-// message: u64[*batch, count, limbs, N] -> u64[*batch, count, 2, limbs, N]. A count may be 1 and serve all.
-ffi::Error EncryptPublicHandler(ffi::ThreadPool pool, Seeds seeds, Input key, Input message, Output out, Moduli moduli,
-                                Moduli special, Moduli thresholds) {
-  const Dimensions shape = ShapeOf(*out), keys = ShapeOf(key), messages = ShapeOf(message);
-  const size_t rank = shape.size();
-  const auto limbs = static_cast<int64_t>(moduli.size());
-  if (rank < 4 || keys.size() != rank || messages.size() != rank - 1 || special.size() != 1 ||
-      shape[rank - 2] != limbs || keys[rank - 2] <= limbs)
-    return ffi::Error::InvalidArgument("fhejax_encrypt_public: the shapes do not fit");
-  const int64_t n = shape[rank - 1], count = shape[rank - 4], key_limbs = keys[rank - 2];
-  const int64_t key_count = keys[rank - 4], message_count = messages[rank - 4];
-  const Batch batch = BatchOf(shape, 4);
-  const auto seed_entries = batch.Entries(ShapeOf(seeds), 1), key_entries = batch.Entries(keys, 4);
-  const auto message_entries = batch.Entries(messages, 3);
-  if (batch.count() && (seed_entries.empty() || key_entries.empty() || message_entries.empty()))
-    return ffi::Error::InvalidArgument("fhejax_encrypt_public: batch axes do not broadcast");
+// A count may be 1 and serve all.
+void EncryptPublic(ffi::ThreadPool& pool, const handlers::EncryptPublic& in) {
+  const int64_t n = in.n, limbs = in.limbs, key_limbs = in.limbs_of_key;
+  const uint64_t special = in.special[0];
+  const Shape batch = in.out.batch();
+  const auto seed_entries = EntriesOf(batch, in.seeds), key_entries = EntriesOf(batch, in.key);
+  const auto message_entries = EntriesOf(batch, in.message);
   Randomness random(n);
-  PrepareResult(out);
-  for (int64_t entry = 0; entry < batch.count(); ++entry)
-    for (int64_t object = 0; object < count; ++object) {
-      const uint64_t* const own_key =
-          key.typed_data() + (key_entries[entry] * key_count + object % key_count) * 2 * key_limbs * n;
-      const uint64_t* const own_message =
-          message.typed_data() + (message_entries[entry] * message_count + object % message_count) * limbs * n;
-      uint64_t* const to = out->typed_data() + (entry * count + object) * 2 * limbs * n;
-      Draw(pool, seeds.typed_data() + 8 * seed_entries[entry], static_cast<uint32_t>(object), thresholds, random);
-      DivideErrors({own_key + (key_limbs - 1) * n, own_key + (2 * key_limbs - 1) * n}, special.begin()[0], random);
+  PrepareResult(in.out);
+  for (int64_t entry = 0; entry < in.batch; ++entry)
+    for (int64_t object = 0; object < in.count; ++object) {
+      const uint64_t* const key =
+          in.key.data + (key_entries[entry] * in.key_count + object % in.key_count) * 2 * key_limbs * n;
+      const uint64_t* const message =
+          in.message.data + (message_entries[entry] * in.message_count + object % in.message_count) * limbs * n;
+      uint64_t* const to = in.out.data + (entry * in.count + object) * 2 * limbs * n;
+      Draw(pool, in.seeds.data + 8 * seed_entries[entry], static_cast<uint32_t>(object), in.thresholds, random);
+      DivideErrors({key + (key_limbs - 1) * n, key + (2 * key_limbs - 1) * n}, special, random);
       ParallelFor(pool, limbs, [&](int64_t limb) {
-        EncryptLimb(random, {own_key + limb * n, own_key + (key_limbs + limb) * n}, own_message + limb * n,
-                    moduli.begin()[limb], special.begin()[0], {to + limb * n, to + (limbs + limb) * n});
+        EncryptLimb(random, {key + limb * n, key + (key_limbs + limb) * n}, message + limb * n, in.moduli[limb], special,
+                    {to + limb * n, to + (limbs + limb) * n});
       });
     }
-  return ffi::Error::Success();
 }
 
-// data: u64[*batch, components, limbs, N]; secret: u64[*batch, key limbs, N] -> f64[*batch, N], the centred
-// coefficients of c_0 + c_1 s + c_2 s^2 ..
-ffi::Error DecryptCoefficientsHandler(ffi::ThreadPool pool, Input data, Input secret, FloatOutput out, Moduli moduli,
-                                      ffi::Span<const double> places) {
-  const Dimensions shape = ShapeOf(data), secrets = ShapeOf(secret), result = ShapeOf(*out);
-  const size_t rank = shape.size();
-  const auto limbs = static_cast<int64_t>(moduli.size());
-  if (rank < 3 || secrets.size() != rank - 1 || result.size() != rank - 2 || shape[rank - 2] != limbs ||
-      secrets[rank - 3] < limbs || shape[rank - 3] < 1)
-    return ffi::Error::InvalidArgument("fhejax_decrypt_coefficients: the shapes do not fit");
-  const int64_t n = shape[rank - 1], components = shape[rank - 3], key_limbs = secrets[rank - 3];
-  const Batch batch = BatchOf(result, 1);
-  const auto entries = batch.Entries(shape, 3), secret_entries = batch.Entries(secrets, 2);
-  if (batch.count() && (entries.empty() || secret_entries.empty()))
-    return ffi::Error::InvalidArgument("fhejax_decrypt_coefficients: batch axes do not broadcast");
+void DecryptCoefficients(ffi::ThreadPool& pool, const handlers::DecryptCoefficients& in) {
+  const int64_t n = in.n, components = in.components;
+  const auto entries = EntriesOf(in.out.batch(), in.data), secret_entries = EntriesOf(in.out.batch(), in.secret);
   const auto row = [&](int64_t entry, int64_t limb, uint64_t* to) -> const uint64_t* {
-    const uint64_t* const s = secret.typed_data() + (secret_entries[entry] * key_limbs + limb) * n;
+    const uint64_t* const s = in.secret.data + (secret_entries[entry] * in.limbs_of_secret + limb) * n;
     const auto component = [&](int64_t c) {
-      return data.typed_data() + ((entries[entry] * components + c) * limbs + limb) * n;
+      return in.data.data + ((entries[entry] * components + c) * in.limbs + limb) * n;
     };
     const uint64_t* sum = component(components - 1);
     for (int64_t c = components - 2; c >= 0; --c, sum = to)
-      ActiveKernels().multiply_add(sum, s, component(c), to, n, ModulusFor(moduli.begin()[limb]));
+      ActiveKernels().multiply_add(sum, s, component(c), to, n, ModulusFor(in.moduli[limb]));
     return sum;
   };
-  return CentredCoefficients(pool, n, batch.count(), moduli, places, row, out->typed_data());
+  CentredCoefficients(pool, n, in.batch, in.moduli, in.places, row, in.out.data);
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxEncryptPublic, EncryptPublicHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Seeds>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<Moduli>("thresholds"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxDecryptCoefficients, DecryptCoefficientsHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .Ret<ffi::Buffer<ffi::F64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<ffi::Span<const double>>("places"));
+FHEJAX_CPU_HANDLER(EncryptPublic, EncryptPublic);
+FHEJAX_CPU_HANDLER(DecryptCoefficients, DecryptCoefficients);
 
 }  // namespace fhejax

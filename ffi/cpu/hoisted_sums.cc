@@ -16,23 +16,11 @@ constexpr uint64_t kIdentity = 1;  // the galois element of no rotation
 
 // An operand of residues, and its entry for each entry of the batch.
 struct Residues {
-  const uint64_t* data = nullptr;
-  Dimensions shape;
+  const uint64_t* data;
   std::vector<int64_t> entry;
 
-  bool Fits(const Batch& batch, size_t own_axes) {
-    entry = batch.Entries(shape, own_axes);
-    return batch.count() == 0 || !entry.empty();
-  }
+  Residues(const Argument<const uint64_t>& given, Shape batch) : data(given.data), entry(EntriesOf(batch, given)) {}
 };
-
-ffi::Error Take(ffi::RemainingArgs operands, size_t index, Residues& out) {
-  auto buffer = operands.get<Input>(index);
-  if (buffer.has_error()) return buffer.error();
-  out.data = buffer->typed_data();
-  out.shape = ShapeOf(*buffer);
-  return ffi::Error::Success();
-}
 
 // A rotation of one of the ciphertexts; without a key, the ciphertext itself.
 struct Baby {
@@ -47,7 +35,7 @@ struct Sum {
 };
 
 struct Job {
-  Plan plan;  // sizes without those of a key
+  Plan plan;
   std::vector<Residues> ciphertexts;
   Residues plains;
   int64_t width;  // of a plaintext's row: each value stands for n / width in a row
@@ -55,7 +43,41 @@ struct Job {
   std::vector<Baby> babies;
   std::vector<Sum> sums;
   int64_t terms;
-  Dimensions result;  // the shape of a sum
+
+  explicit Job(const handlers::HoistedSums& in)
+      : plan(in), plains(in.plains, in.out[0].batch()), width(in.width), terms(in.term_count) {
+    for (const auto& each : in.ciphertexts) ciphertexts.emplace_back(each, in.out[0].batch());
+    MakeBabies(in);
+    MakeSums(in);
+  }
+
+ private:
+  // One key for each element that is not the identity, in the order of first use.
+  void MakeBabies(const handlers::HoistedSums& in) {
+    std::vector<uint64_t> made;
+    for (int64_t b = 0; b < in.babies; ++b) {
+      const uint64_t element = in.elements[b];
+      const auto found = std::find(made.begin(), made.end(), element) - made.begin();
+      if (element != kIdentity && found == static_cast<int64_t>(made.size())) {
+        made.push_back(element);
+        switches.push_back(std::make_unique<Switch>(Key(in.keys[found], in.out[0].batch()), plan.n,
+                                                    static_cast<int64_t>(element)));
+      }
+      babies.push_back({static_cast<int64_t>(in.sources[b]), element == kIdentity ? nullptr : switches[found].get()});
+    }
+  }
+
+  void MakeSums(const handlers::HoistedSums& in) {
+    int64_t next = 0;
+    for (int64_t s = 0; s < in.sum_count; ++s) {
+      PrepareResult(in.out[s]);
+      sums.push_back({{}, {}, in.out[s].data});
+      for (uint64_t t = 0; t < in.sizes[s]; ++t, ++next) {
+        sums.back().babies.push_back(static_cast<int64_t>(in.terms[next]));
+        sums.back().plains.push_back(next);
+      }
+    }
+  }
 };
 
 // The sums of one entry of the batch.
@@ -102,11 +124,11 @@ class SumEntry {
       uint64_t* const out[] = {rotated + 2 * b * block_, rotated + (2 * b + 1) * block_};
       if (b + 1 < babies_ && job_.babies[b + 1].rotation) {
         const Switch& next = *job_.babies[b + 1].rotation;
-        FetchAhead(next, KeyBlocks(next.plan, next.key, entry_), limb, number);
+        FetchAhead(next, KeyBlocks(plan_, next.key, entry_), limb, number);
       }
       if (baby.rotation) {
-        KeyBlocks key(baby.rotation->plan, baby.rotation->key, entry_);
-        RotateBlock(*baby.rotation, DigitsOf(baby.input), key, limb, number,
+        KeyBlocks key(plan_, baby.rotation->key, entry_);
+        RotateBlock(plan_, *baby.rotation, DigitsOf(baby.input), key, limb, number,
                     special ? nullptr : Row(baby.input, 1, limb), special ? nullptr : Row(baby.input, 0, limb), factor,
                     out);
         continue;
@@ -231,122 +253,13 @@ class SumEntry {
   const Scratch memory_;
 };
 
-// The keys behind the plaintexts: one for each element that is not the identity, in the order of first use.
-ffi::Error MakeBabies(ffi::RemainingArgs operands, size_t index, Moduli moduli, Moduli special, int64_t digit_size,
-                      Moduli sources, Moduli elements, Job& job) {
-  const Dimensions& c = job.ciphertexts[0].shape;
-  std::vector<std::pair<uint64_t, const Switch*>> made;
-  for (size_t b = 0; b < elements.size(); ++b) {
-    const uint64_t element = elements.begin()[b];
-    if (sources.begin()[b] >= job.ciphertexts.size()) return Refuse("no such ciphertext");
-    const Switch* rotation = nullptr;
-    if (element != kIdentity) {
-      const auto same = [&](const auto& each) { return each.first == element; };
-      const auto found = std::find_if(made.begin(), made.end(), same);
-      if (found != made.end()) {
-        rotation = found->second;
-      } else {
-        if (index >= operands.size()) return Refuse("a key is missing");
-        auto one = std::make_unique<Switch>();
-        if (auto error = TakeKey(operands, index, one->key); error.failure()) return error;
-        if (auto error = MakePlan(c, one->key.shape, moduli, special, digit_size, one->plan); error.failure())
-          return error;
-        one->SetElement(static_cast<int64_t>(element));
-        rotation = one.get();
-        made.emplace_back(element, rotation);
-        job.switches.push_back(std::move(one));
-      }
-    }
-    job.babies.push_back({static_cast<int64_t>(sources.begin()[b]), rotation});
-  }
-  return index == operands.size() ? ffi::Error::Success() : Refuse("keys are left over");
-}
-
-ffi::Error MakeSums(ffi::RemainingRets outs, Moduli sizes, Moduli terms, Job& job) {
-  size_t next = 0;
-  if (outs.size() != sizes.size() || sizes.size() == 0) return Refuse("needs a result for each sum");
-  for (size_t s = 0; s < sizes.size(); ++s) {
-    auto out = outs.get<ffi::Buffer<ffi::U64>>(s);
-    if (out.has_error()) return out.error();
-    std::vector<int64_t> babies, plains;
-    for (uint64_t t = 0; t < sizes.begin()[s]; ++t, ++next) {
-      if (next >= terms.size() || terms.begin()[next] >= job.babies.size()) return Refuse("no such rotation");
-      babies.push_back(static_cast<int64_t>(terms.begin()[next]));
-      plains.push_back(static_cast<int64_t>(next));
-    }
-    if (babies.empty()) return Refuse("a sum has no terms");
-    PrepareResult(*out);
-    job.sums.push_back({std::move(babies), std::move(plains), (*out)->typed_data()});
-    job.result = ShapeOf(**out);
-  }
-  return next == terms.size() ? ffi::Error::Success() : Refuse("terms are left over");
-}
-
-ffi::Error MakeJob(ffi::RemainingArgs operands, ffi::RemainingRets outs, Moduli moduli, Moduli special,
-                   int64_t digit_size, int64_t inputs, Moduli sources, Moduli elements, Moduli sizes, Moduli terms,
-                   Job& job) {
-  if (inputs < 1 || static_cast<size_t>(inputs) >= operands.size() || sources.size() != elements.size())
-    return Refuse("operands are missing");
-  for (int64_t i = 0; i < inputs; ++i) {
-    Residues c;
-    if (auto error = Take(operands, i, c); error.failure()) return error;
-    if (c.shape.size() < 3 || c.shape[c.shape.size() - 3] != 2) return Refuse("a ciphertext has two components");
-    job.ciphertexts.push_back(std::move(c));
-  }
-  if (auto error = Take(operands, inputs, job.plains); error.failure()) return error;
-  // As for a key of just the size.
-  const Dimensions& c = job.ciphertexts[0].shape;
-  const auto limbs = static_cast<int64_t>(moduli.size()), extended = limbs + static_cast<int64_t>(special.size());
-  const Dimensions own{digit_size < 1 ? 0 : (limbs + digit_size - 1) / digit_size, 2, extended, c.back()};
-  if (auto error = MakePlan(c, own, moduli, special, digit_size, job.plan); error.failure()) return error;
-  for (const Residues& each : job.ciphertexts)
-    if (each.shape.back() != c.back() || each.shape[each.shape.size() - 2] != limbs) return Refuse("sizes differ");
-  if (auto error = MakeBabies(operands, inputs + 1, moduli, special, digit_size, sources, elements, job);
-      error.failure())
-    return error;
-  if (auto error = MakeSums(outs, sizes, terms, job); error.failure()) return error;
-  const Dimensions& plains = job.plains.shape;
-  if (plains.size() < 3 || plains[plains.size() - 2] != extended ||
-      plains[plains.size() - 3] != static_cast<int64_t>(terms.size()) || plains.back() < 1 ||
-      job.plan.n % plains.back() != 0)
-    return Refuse("the plaintexts do not fit");
-  job.width = plains.back();
-  job.terms = plains[plains.size() - 3];
-  const Batch batch = BatchOf(job.result, 3);
-  bool fits = job.plains.Fits(batch, 3);
-  for (Residues& each : job.ciphertexts) fits = fits && each.Fits(batch, 3);
-  for (auto& each : job.switches) fits = fits && each->key.Fits(batch);
-  return fits ? ffi::Error::Success() : Refuse("batch axes do not broadcast");
-}
-
-// Operands: `inputs` ciphertexts u64[*batch, 2, limbs, N], the plaintexts u64[*batch, terms, limbs + special, width],
-// and keys. One result u64[*batch, 2, limbs + special, N] for each sum.
-ffi::Error HoistedSumsHandler(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets outs, Moduli moduli,
-                              Moduli special, int64_t digit_size, int64_t inputs, Moduli sources, Moduli elements,
-                              Moduli sizes, Moduli terms) {
-  Job job;
-  if (auto error = MakeJob(operands, outs, moduli, special, digit_size, inputs, sources, elements, sizes, terms, job);
-      error.failure())
-    return error;
-  const int64_t batch = BatchOf(job.result, 3).count();
-  for (int64_t entry = 0; entry < batch; ++entry) SumEntry(job, entry).Run(pool);
-  return ffi::Error::Success();
+void HoistedSums(ffi::ThreadPool& pool, const handlers::HoistedSums& in) {
+  const Job job(in);
+  for (int64_t entry = 0; entry < in.batch; ++entry) SumEntry(job, entry).Run(pool);
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxHoistedSums, HoistedSumsHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .RemainingArgs()
-                                  .RemainingRets()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<int64_t>("digit_size")
-                                  .Attr<int64_t>("inputs")
-                                  .Attr<Moduli>("sources")
-                                  .Attr<Moduli>("elements")
-                                  .Attr<Moduli>("sizes")
-                                  .Attr<Moduli>("terms"));
+FHEJAX_CPU_HANDLER(HoistedSums, HoistedSums);
 
 }  // namespace fhejax

@@ -11,8 +11,6 @@
 namespace fhejax {
 namespace {
 
-using Seeds = ffi::Buffer<ffi::U32>;
-
 // What the key of one entry is made of. Secrets may have more limbs than the key; those of the special primes are last.
 struct Generation {
   int64_t n, limbs, special, digits, digit_size, halves;
@@ -75,61 +73,30 @@ void MakeLimb(const Generation& g, const std::vector<int16_t>& errors, int64_t l
   kernels.add(own, minus, own, g.n, q);
 }
 
-// seeds: u32[*batch, 8] of masks and of errors; source, target: u64[*batch, at least limbs(QP), N] ->
-// u64[*batch, digits, limbs(QP), N], or both halves, u64[*batch, digits, 2, limbs(QP), N].
-ffi::Error SwitchingKeyHandler(ffi::ThreadPool pool, Seeds mask_seeds, Seeds error_seeds, Input source, Input target,
-                               Output out, Moduli moduli, Moduli special, int64_t digit_size, int64_t seeded,
-                               Moduli thresholds) {
-  const auto invalid = [] { return ffi::Error::InvalidArgument("fhejax_switching_key: operand shapes do not fit"); };
-  const Dimensions shape = ShapeOf(*out), sources = ShapeOf(source), targets = ShapeOf(target);
-  const size_t own = seeded ? 3 : 4;
-  if (shape.size() < own || sources.size() < 2 || targets.size() < 2 || digit_size < 1) return invalid();
+void SwitchingKey(ffi::ThreadPool& pool, const handlers::SwitchingKey& in) {
   Generation g{};
-  g.n = shape.back();
-  g.limbs = static_cast<int64_t>(moduli.size());
-  g.special = static_cast<int64_t>(special.size());
-  g.digit_size = digit_size;
-  g.digits = (g.limbs + digit_size - 1) / digit_size;
-  g.halves = seeded ? 1 : 2;
-  g.extended.assign(moduli.begin(), moduli.end());
-  g.extended.insert(g.extended.end(), special.begin(), special.end());
-  g.source_limbs = sources[sources.size() - 2], g.target_limbs = targets[targets.size() - 2];
-  if (shape[shape.size() - 2] != g.all() || shape[shape.size() - own] != g.digits || sources.back() != g.n ||
-      targets.back() != g.n || std::min(g.source_limbs, g.target_limbs) < g.all())
-    return invalid();
-  const Batch batch = BatchOf(shape, own);
-  const auto mask_entries = batch.Entries(ShapeOf(mask_seeds), 1), error_entries = batch.Entries(ShapeOf(error_seeds), 1);
-  const auto source_entries = batch.Entries(sources, 2), target_entries = batch.Entries(targets, 2);
-  if (batch.count() &&
-      (mask_entries.empty() || error_entries.empty() || source_entries.empty() || target_entries.empty()))
-    return invalid();
+  g.n = in.n, g.limbs = in.limbs, g.special = in.specials;
+  g.digits = in.digits, g.digit_size = in.digit_size, g.halves = in.seeded ? 1 : 2;
+  g.extended.assign(in.moduli.begin(), in.moduli.end());
+  g.extended.insert(g.extended.end(), in.special.begin(), in.special.end());
+  g.source_limbs = in.limbs_of_source, g.target_limbs = in.limbs_of_target;
+  const Shape batch = in.out.batch();
+  const auto mask_entries = EntriesOf(batch, in.mask_seeds), error_entries = EntriesOf(batch, in.error_seeds);
+  const auto source_entries = EntriesOf(batch, in.source), target_entries = EntriesOf(batch, in.target);
   // No huge pages: clearing those of many keys took longer than faults on small ones, which come from memory just freed.
-  for (int64_t entry = 0; entry < batch.count(); ++entry) {
-    g.mask_seed = mask_seeds.typed_data() + 8 * mask_entries[entry];
-    g.error_seed = error_seeds.typed_data() + 8 * error_entries[entry];
-    g.source = source.typed_data() + source_entries[entry] * g.source_limbs * g.n;
-    g.target = target.typed_data() + target_entries[entry] * g.target_limbs * g.n;
-    g.out = out->typed_data() + entry * g.digits * g.halves * g.all() * g.n;
-    const std::vector<int16_t> errors = Errors(pool, g, thresholds);
+  for (int64_t entry = 0; entry < in.batch; ++entry) {
+    g.mask_seed = in.mask_seeds.data + 8 * mask_entries[entry];
+    g.error_seed = in.error_seeds.data + 8 * error_entries[entry];
+    g.source = in.source.data + source_entries[entry] * g.source_limbs * g.n;
+    g.target = in.target.data + target_entries[entry] * g.target_limbs * g.n;
+    g.out = in.out.data + entry * g.digits * g.halves * g.all() * g.n;
+    const std::vector<int16_t> errors = Errors(pool, g, in.thresholds);
     ParallelFor(pool, g.all(), [&](int64_t limb) { MakeLimb(g, errors, limb); });
   }
-  return ffi::Error::Success();
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSwitchingKey, SwitchingKeyHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Seeds>()
-                                  .Arg<Seeds>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<int64_t>("digit_size")
-                                  .Attr<int64_t>("seeded")
-                                  .Attr<Moduli>("thresholds"));
+FHEJAX_CPU_HANDLER(SwitchingKey, SwitchingKey);
 
 }  // namespace fhejax

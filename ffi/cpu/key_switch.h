@@ -16,50 +16,43 @@ namespace fhejax {
 
 // What a key switch of a polynomial with moduli q_0..q_l needs to know. Extended limbs are q_0..q_l, p_0..p_(k-1).
 struct Plan {
-  int64_t n, limbs, special, digit_size, digits, key_digits, key_limbs;
+  int64_t n, limbs, special, digit_size, digits;
   std::vector<uint64_t> extended;
   std::vector<const Modulus*> modulus;    // of each extended limb
   std::vector<const BasisTable*> mod_up;  // one a digit, to all extended limbs
 
+  Plan(int64_t n, Moduli moduli, Moduli special, int64_t digit_size);
+  template <typename Stated>
+  explicit Plan(const Stated& in) : Plan(in.n, in.moduli, in.special, in.digit_size) {}
+
   int64_t extended_limbs() const { return limbs + special; }
-  int64_t key_limb(int64_t limb) const { return limb < limbs ? limb : key_limbs - special + limb - limbs; }
   // Masks are drawn modulo the special primes first: see key_masks in fhejax/primitives/key_switch.py.
   int64_t mask_limb(int64_t limb) const { return limb < limbs ? special + limb : limb - limbs; }
   bool own(int64_t digit, int64_t limb) const { return limb < limbs && limb / digit_size == digit; }
 };
 
-// A switching key u64[*batch, digits, 2, limbs(QP), N]; or a seeded one: the first halves of it, u64[*batch, digits,
-// limbs(QP), N], and the seeds of the second, u32[*batch, 8].
+// A key for the entries of a batch.
 struct Key {
-  const uint64_t* data = nullptr;
-  const uint32_t* seeds = nullptr;
-  Dimensions shape, seeds_shape;           // `shape` with both halves
-  std::vector<int64_t> entry, seed_entry;  // for each entry of the batch that it serves
+  const uint64_t* data;
+  const uint32_t* seeds;  // of a seeded key
+  int64_t digits, limbs;
+  std::vector<int64_t> entry, seed_entry;  // for each entry of the batch
+
+  Key(const KeyArgument& given, Shape batch)
+      : data(given.residues.data),
+        seeds(given.seeds.data),
+        digits(given.digits()),
+        limbs(given.limbs()),
+        entry(EntriesOf(batch, given.residues)),
+        seed_entry(given.seeded() ? EntriesOf(batch, given.seeds) : std::vector<int64_t>()) {}
 
   bool seeded() const { return seeds != nullptr; }
-  // Whether it serves this batch.
-  bool Fits(const Batch& batch) {
-    entry = batch.Entries(shape, 4);
-    if (seeded()) seed_entry = batch.Entries(seeds_shape, 1);
-    return batch.count() == 0 || (!entry.empty() && !(seeded() && seed_entry.empty()));
-  }
   const uint32_t* Seed(int64_t index) const { return seeds + 8 * seed_entry[index]; }
   const uint64_t* Row(const Plan& plan, int64_t index, int64_t digit, int64_t half, int64_t limb) const {
-    const int64_t row = (entry[index] * plan.key_digits + digit) * (seeded() ? 1 : 2) + half;
-    return data + (row * plan.key_limbs + plan.key_limb(limb)) * plan.n;
+    const int64_t row = (entry[index] * digits + digit) * (seeded() ? 1 : 2) + half;
+    return data + (row * limbs + (limb < plan.limbs ? limb : limbs - plan.extended_limbs() + limb)) * plan.n;
   }
 };
-
-// Takes the arrays of one key from operands[index] on, and moves index behind them.
-ffi::Error TakeKey(ffi::RemainingArgs operands, size_t& index, Key& key);
-
-// For a polynomial [*batch, limbs, N] and a key [*batch, digits, 2, limbs(QP), N], by their shapes.
-ffi::Error MakePlan(const Dimensions& x, const Dimensions& key, Moduli moduli, Moduli special, int64_t digit_size,
-                    Plan& plan);
-
-// Key and plan of an operation on one key, which all of `operands` belong to.
-ffi::Error Prepare(const Dimensions& x, ffi::RemainingArgs operands, Moduli moduli, Moduli special, int64_t digit_size,
-                   Plan& plan, Key& key);
 
 // Calls each(first, entries) for the entries of a batch, as many at a time as share the cache.
 template <typename Each>

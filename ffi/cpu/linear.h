@@ -7,7 +7,7 @@
 #pragma once
 
 #include <algorithm>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/automorphism.h"
@@ -15,26 +15,19 @@
 
 namespace fhejax {
 
-inline ffi::Error Refuse(const char* why) {
-  return ffi::Error::InvalidArgument(std::string("fhejax linear transform: ") + why);
-}
-
 constexpr int64_t kWide = 2 * kBlock;  // values that are made at a time
 
-// A key switch without its division, and the automorphism that follows it. The plan holds the key's own sizes.
+// A key switch without its division, and the automorphism that follows it.
 struct Switch {
   Key key;
-  Plan plan;
   int64_t block;
   std::vector<uint32_t> inner;   // where each value of a block stands in the block that it comes from
   std::vector<uint32_t> origin;  // which block that is
 
-  void SetElement(int64_t element) {
-    block = std::min(plan.n, kWide);
-    const auto& source = AutomorphismSource(plan.n, element);
-    inner.resize(plan.n);
-    for (int64_t i = 0; i < plan.n; ++i) inner[i] = source[i] & (block - 1);
-    for (int64_t i = 0; i < plan.n; i += block) origin.push_back(source[i] / block);
+  Switch(Key key, int64_t n, int64_t element) : key(std::move(key)), block(std::min(n, kWide)), inner(n) {
+    const auto& source = AutomorphismSource(n, element);
+    for (int64_t i = 0; i < n; ++i) inner[i] = source[i] & (block - 1);
+    for (int64_t i = 0; i < n; i += block) origin.push_back(source[i] / block);
   }
 };
 
@@ -63,7 +56,7 @@ inline Digits DigitsAt(const Plan& plan, uint64_t* memory) {
 
 // The automorphism of (sum over digits of digit * key, plus factor * c0 in the first half), for a block of one limb of
 // the result: out[half]. `own` and `c0` are rows, null for 0.
-inline void RotateBlock(const Switch& rotation, const Digits& digits, KeyBlocks& key, int64_t limb, int64_t number,
+inline void RotateBlock(const Plan& plan, const Switch& rotation, const Digits& digits, KeyBlocks& key, int64_t limb, int64_t number,
                         const uint64_t* own, const uint64_t* c0, uint64_t factor, uint64_t* const* out) {
   const int64_t block = rotation.block, offset = rotation.origin[number] * block;
   uint64_t* const memory = TaskScratch<3>(3 * block);
@@ -71,7 +64,7 @@ inline void RotateBlock(const Switch& rotation, const Digits& digits, KeyBlocks&
   uint64_t* const factors = memory + 2 * block;
   if (c0) std::fill_n(factors, block, factor);
   MultiplyBlock(
-      rotation.plan, digits, {0, limb, offset, block, nullptr}, key,
+      plan, digits, {0, limb, offset, block, nullptr}, key,
       [&](const Block& at) { return own + at.offset; },
       [&](const Block& at, Terms& terms) {
         if (c0) terms.Add(0, c0 + at.offset, factors);

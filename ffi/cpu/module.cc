@@ -11,7 +11,7 @@ NB_MODULE(_cpu, m) {
   m.attr("XLA_FFI_API") = nb::make_tuple(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR);
   m.def("registrations", [] {
     nb::dict handlers;
-#define FHEJAX_REGISTER(symbol, name) handlers[name] = nb::capsule(reinterpret_cast<void*>(&fhejax::symbol));
+#define FHEJAX_REGISTER(Name, target) handlers[target] = nb::capsule(reinterpret_cast<void*>(&fhejax::Fhejax##Name));
     FHEJAX_HANDLERS(FHEJAX_REGISTER)
 #undef FHEJAX_REGISTER
     return handlers;

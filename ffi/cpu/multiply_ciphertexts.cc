@@ -31,33 +31,20 @@ std::vector<Factor> LiftFactors(const Plan& plan) {
   return lift;
 }
 
-// x, y: u64[*batch, 2, at least limbs, N] -> u64[*batch, 2, limbs - 1, N].
-ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ffi::RemainingArgs operands, Output out,
-                                      Moduli moduli, Moduli special, int64_t digit_size) {
-  Plan plan;
-  Key key;
-  const Dimensions x_shape = ShapeOf(x), y_shape = ShapeOf(y);
-  const auto taken = static_cast<int64_t>(moduli.size());
-  if (x_shape.size() < 3 || y_shape.size() < 3 || y_shape.back() != x_shape.back() ||
-      std::min(x_shape[x_shape.size() - 2], y_shape[y_shape.size() - 2]) < taken)
-    return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: operand shapes do not fit");
-  if (auto error = Prepare({taken, x_shape.back()}, operands, moduli, special, digit_size, plan, key); error.failure())
-    return error;
-  PrepareResult(out);
-  const Batch batch = BatchOf(ShapeOf(*out), 3);
-  const auto x_entry = batch.Entries(x_shape, 3), y_entry = batch.Entries(y_shape, 3);
-  if (!key.Fits(batch) || (batch.count() && (x_entry.empty() || y_entry.empty())))
-    return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: batch axes do not broadcast");
-  if (plan.limbs < 2) return ffi::Error::InvalidArgument("fhejax_multiply_ciphertexts: no modulus would be left");
+void MultiplyCiphertexts(ffi::ThreadPool& pool, const handlers::MultiplyCiphertexts& in) {
+  const Plan plan(in);
+  const Key key(in.key, in.out.batch());
+  const auto x_entry = EntriesOf(in.out.batch(), in.x), y_entry = EntriesOf(in.out.batch(), in.y);
+  PrepareResult(in.out);
   const int64_t n = plan.n, kept = plan.limbs - 1;
   const std::vector<Factor> lift = LiftFactors(plan);
-  ForEntries(batch.count(), n, [&](int64_t first, int64_t entries) {
+  ForEntries(in.batch, n, [&](int64_t first, int64_t entries) {
     const SwitchMemory memory(pool, plan, entries, kept, false);
     const auto factors = [&](int64_t entry, int64_t limb, int64_t offset) -> Factors {
       const int64_t at = limb * n + offset;
-      const int64_t x_half = x_shape[x_shape.size() - 2] * n, y_half = y_shape[y_shape.size() - 2] * n;
-      const uint64_t* const a = x.typed_data() + x_entry[first + entry] * 2 * x_half + at;
-      const uint64_t* const b = y.typed_data() + y_entry[first + entry] * 2 * y_half + at;
+      const int64_t x_half = in.limbs_of_x * n, y_half = in.limbs_of_y * n;
+      const uint64_t* const a = in.x.data + x_entry[first + entry] * 2 * x_half + at;
+      const uint64_t* const b = in.y.data + y_entry[first + entry] * 2 * y_half + at;
       return {a, a + x_half, b, b + y_half};
     };
     // x1 y1 is needed twice, in full and block by block: made again, it never leaves the cache.
@@ -84,29 +71,21 @@ ffi::Error MultiplyCiphertextsHandler(ffi::ThreadPool pool, Input x, Input y, ff
             AddLifted(*plan.modulus[at.limb], lift[at.limb], factors(at.entry, at.limb, at.offset),
                       at.count, at.room + at.count, terms);
         },
-        QuotientInto(plan, kept, out->typed_data() + 2 * first * kept * n));
+        QuotientInto(plan, kept, in.out.data + 2 * first * kept * n));
   });
-  return ffi::Error::Success();
 }
 
-// d: u64[*batch, 3, limbs, N] -> u64[*batch, 2, limbs - 1, N].
-ffi::Error RelinearizeRescaleHandler(ffi::ThreadPool pool, Input d, ffi::RemainingArgs operands, Output out,
-                                     Moduli moduli, Moduli special, int64_t digit_size) {
-  Plan plan;
-  Key key;
-  if (auto error = Prepare(ShapeOf(d), operands, moduli, special, digit_size, plan, key); error.failure()) return error;
-  PrepareResult(out);
-  const Batch batch = BatchOf(ShapeOf(*out), 3);
-  const auto d_entry = batch.Entries(ShapeOf(d), 3);
-  if (!key.Fits(batch) || (batch.count() && d_entry.empty()))
-    return ffi::Error::InvalidArgument("fhejax_relinearize_rescale: batch axes do not broadcast");
-  if (plan.limbs < 2) return ffi::Error::InvalidArgument("fhejax_relinearize_rescale: no modulus would be left");
+void RelinearizeRescale(ffi::ThreadPool& pool, const handlers::RelinearizeRescale& in) {
+  const Plan plan(in);
+  const Key key(in.key, in.out.batch());
+  const auto d_entry = EntriesOf(in.out.batch(), in.d);
+  PrepareResult(in.out);
   const int64_t n = plan.n, kept = plan.limbs - 1;
   const std::vector<Factor> lift = LiftFactors(plan);
-  ForEntries(batch.count(), n, [&](int64_t first, int64_t entries) {
+  ForEntries(in.batch, n, [&](int64_t first, int64_t entries) {
     const SwitchMemory memory(pool, plan, entries, kept, false);
     const auto row = [&](int64_t entry, int64_t component, int64_t limb) {
-      return d.typed_data() + ((3 * d_entry[first + entry] + component) * plan.limbs + limb) * n;
+      return in.d.data + ((3 * d_entry[first + entry] + component) * plan.limbs + limb) * n;
     };
     Decompose(pool, plan, memory.digits, [&](int64_t limb, int64_t entry) { return row(entry, 2, limb); });
     SwitchAndDivide<false>(
@@ -120,32 +99,13 @@ ffi::Error RelinearizeRescaleHandler(ffi::ThreadPool pool, Input d, ffi::Remaini
           std::fill_n(at.room, at.count, lift[at.limb].value);
           for (int64_t half = 0; half < 2; ++half) terms.Add(half, row(at.entry, half, at.limb) + at.offset, at.room);
         },
-        QuotientInto(plan, kept, out->typed_data() + 2 * first * kept * n));
+        QuotientInto(plan, kept, in.out.data + 2 * first * kept * n));
   });
-  return ffi::Error::Success();
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxMultiplyCiphertexts, MultiplyCiphertextsHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .Arg<Input>()
-                                  .RemainingArgs()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<int64_t>("digit_size"));
-
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxRelinearizeRescale, RelinearizeRescaleHandler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Input>()
-                                  .RemainingArgs()
-                                  .Ret<ffi::Buffer<ffi::U64>>()
-                                  .Attr<Moduli>("moduli")
-                                  .Attr<Moduli>("special")
-                                  .Attr<int64_t>("digit_size"));
+FHEJAX_CPU_HANDLER(MultiplyCiphertexts, MultiplyCiphertexts);
+FHEJAX_CPU_HANDLER(RelinearizeRescale, RelinearizeRescale);
 
 }  // namespace fhejax

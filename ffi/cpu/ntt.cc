@@ -10,48 +10,36 @@
 namespace fhejax {
 namespace {
 
-// Calls transform(from, to, rows, table) on the rows of each limb of x: u64[*batch, limbs, N], one modulus a limb.
-template <typename RowsTransform>
-ffi::Error Transform(ffi::ThreadPool& pool, Input x, Output out, Moduli moduli, const RowsTransform& transform) {
-  const Dimensions shape = ShapeOf(x);
-  const auto limbs = static_cast<int64_t>(moduli.size());
-  if (shape.size() < 2 || shape[shape.size() - 2] != limbs)
-    return ffi::Error::InvalidArgument("fhejax_ntt: the limb axis does not match the moduli");
-  PrepareResult(out);
-  const int64_t n = shape.back(), batch = Product(shape, 0, shape.size() - 2);
+// Calls transform(from, to, rows, table) on the rows of each limb.
+template <typename Stated, typename RowsTransform>
+void Transform(ffi::ThreadPool& pool, const Stated& in, const RowsTransform& transform) {
+  PrepareResult(in.out);
   // A limb's rows together, so that its twiddles are read once for all, unless that leaves threads without work.
-  const int64_t together = limbs >= 2 * pool.num_threads() ? batch : 1, parts = together ? batch / together : 0;
-  ParallelFor(pool, limbs * parts, [&](int64_t task) {
+  const int64_t together = in.limbs >= 2 * pool.num_threads() ? in.batch : 1, parts = together ? in.batch / together : 0;
+  ParallelFor(pool, in.limbs * parts, [&](int64_t task) {
     const int64_t limb = task / parts, first = task % parts * together;
     std::vector<const uint64_t*> from(together);
     std::vector<uint64_t*> to(together);
     for (int64_t i = 0; i < together; ++i) {
-      const int64_t row = (first + i) * limbs + limb;
-      from[i] = x.typed_data() + row * n;
-      to[i] = out->typed_data() + row * n;
+      const int64_t row = (first + i) * in.limbs + limb;
+      from[i] = in.x.data + row * in.n;
+      to[i] = in.out.data + row * in.n;
     }
-    transform(from.data(), to.data(), together, NttTableFor(n, moduli.begin()[limb]));
+    transform(from.data(), to.data(), together, NttTableFor(in.n, in.moduli[limb]));
   });
-  return ffi::Error::Success();
 }
 
-ffi::Error NttHandler(ffi::ThreadPool pool, Input x, Output out, Moduli moduli) {
-  return Transform(pool, x, out, moduli, ActiveKernels().forward_ntt);
-}
+void Forward(ffi::ThreadPool& pool, const handlers::Ntt& in) { Transform(pool, in, ActiveKernels().forward_ntt); }
 
-ffi::Error InverseNttHandler(ffi::ThreadPool pool, Input x, Output out, Moduli moduli) {
-  const auto inverse = [](const uint64_t* const* from, uint64_t* const* to, int64_t rows, const NttTable& table) {
+void Inverse(ffi::ThreadPool& pool, const handlers::InverseNtt& in) {
+  Transform(pool, in, [](const uint64_t* const* from, uint64_t* const* to, int64_t rows, const NttTable& table) {
     ActiveKernels().inverse_ntt(from, to, rows, table.inverse_degree, table);
-  };
-  return Transform(pool, x, out, moduli, inverse);
+  });
 }
-
-#define FHEJAX_UNARY \
-  ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Input>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli")
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxNtt, NttHandler, FHEJAX_UNARY);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxInverseNtt, InverseNttHandler, FHEJAX_UNARY);
+FHEJAX_CPU_HANDLER(Ntt, Forward);
+FHEJAX_CPU_HANDLER(InverseNtt, Inverse);
 
 }  // namespace fhejax

@@ -13,85 +13,56 @@
 namespace fhejax {
 namespace {
 
-using Words = ffi::Buffer<ffi::U32>;
-using WordsOut = ffi::ResultBuffer<ffi::U32>;
 using Wide128 = unsigned __int128;
 
-struct Samples {
-  int64_t seeds = 0, count = 0, limbs = 0, degree = 0;
-};
-
-// out: u64[*batch, count, limbs, N]; seeds: u32[*batch, 8].
-ffi::Error CheckShapes(const Words& seeds, Output& out, Moduli moduli, Samples& samples) {
-  Dimensions shape = ShapeOf(*out);
-  const size_t rank = shape.size();
-  if (rank < 3 || shape[rank - 2] != static_cast<int64_t>(moduli.size()))
-    return ffi::Error::InvalidArgument("fhejax_sample: the limb axis does not match the moduli");
-  samples = {Product(shape, 0, rank - 3), shape[rank - 3], shape[rank - 2], shape[rank - 1]};
-  shape.resize(rank - 3);
-  shape.push_back(8);
-  if (ShapeOf(seeds) != shape) return ffi::Error::InvalidArgument("fhejax_sample: the seeds do not match the result");
-  return ffi::Error::Success();
-}
-
-ffi::Error SampleUniformHandler(ffi::ThreadPool pool, Words seeds, Output out, Moduli moduli) {
-  Samples s;
-  if (auto error = CheckShapes(seeds, out, moduli, s); error.failure()) return error;
-  const int64_t chunks = (s.degree + kPiece - 1) / kPiece;
-  PrepareResult(out);
-  ParallelFor(pool, s.seeds * s.count * s.limbs * chunks, [&](int64_t task) {
-    const int64_t row = task / chunks, first = task % chunks * kPiece, n = std::min(kPiece, s.degree - first);
-    const int64_t limb = row % s.limbs, object = row / s.limbs % s.count, seed = row / s.limbs / s.count;
-    const Stream stream{seeds.typed_data() + 8 * seed,
+void SampleUniform(ffi::ThreadPool& pool, const handlers::SampleUniform& in) {
+  const int64_t n = in.values, chunks = (n + kPiece - 1) / kPiece;
+  PrepareResult(in.out);
+  ParallelFor(pool, in.batch * in.count * in.limbs * chunks, [&](int64_t task) {
+    const int64_t row = task / chunks, first = task % chunks * kPiece;
+    const int64_t limb = row % in.limbs, object = row / in.limbs % in.count, seed = row / in.limbs / in.count;
+    const Stream stream{in.seeds.data + 8 * seed,
                         {kUniform, static_cast<uint32_t>(object), static_cast<uint32_t>(limb)}};
-    DrawUniform(stream, first, n, CodingModulusFor(moduli.begin()[limb]), out->typed_data() + row * s.degree + first);
+    DrawUniform(stream, first, std::min(kPiece, n - first), CodingModulusFor(in.moduli[limb]),
+                in.out.data + row * n + first);
   });
-  return ffi::Error::Success();
 }
 
 // Draws small integers, `piece` coefficients at a time, by draw(stream, first, n, small), and writes them modulo every
 // modulus.
-template <typename Draw>
-ffi::Error SampleSmall(ffi::ThreadPool& pool, const Words& seeds, Output& out, Moduli moduli, Tag tag, int64_t piece,
-                       const Draw& draw) {
-  Samples s;
-  if (auto error = CheckShapes(seeds, out, moduli, s); error.failure()) return error;
-  const int64_t pieces = (s.degree + piece - 1) / piece;
-  PrepareResult(out);
-  ParallelFor(pool, s.seeds * s.count * pieces, [&](int64_t task) {
-    const int64_t row = task / pieces, first = task % pieces * piece, n = std::min(piece, s.degree - first);
-    const Stream stream{seeds.typed_data() + 8 * (row / s.count), {tag, static_cast<uint32_t>(row % s.count), 0}};
+template <typename Stated, typename Draw>
+void SampleSmall(ffi::ThreadPool& pool, const Stated& in, Tag tag, int64_t piece, const Draw& draw) {
+  const int64_t pieces = (in.values + piece - 1) / piece;
+  PrepareResult(in.out);
+  ParallelFor(pool, in.batch * in.count * pieces, [&](int64_t task) {
+    const int64_t row = task / pieces, first = task % pieces * piece, n = std::min(piece, in.values - first);
+    const Stream stream{in.seeds.data + 8 * (row / in.count), {tag, static_cast<uint32_t>(row % in.count), 0}};
     std::vector<int16_t> small(n);
     draw(stream, first, n, small.data());
-    for (int64_t limb = 0; limb < s.limbs; ++limb)
-      ActiveCoding().spread(small.data(), n, moduli.begin()[limb],
-                            out->typed_data() + (row * s.limbs + limb) * s.degree + first);
+    for (int64_t limb = 0; limb < in.limbs; ++limb)
+      ActiveCoding().spread(small.data(), n, in.moduli[limb],
+                            in.out.data + (row * in.limbs + limb) * in.values + first);
   });
-  return ffi::Error::Success();
 }
 
-ffi::Error SampleTernaryHandler(ffi::ThreadPool pool, Words seeds, Output out, Moduli moduli) {
-  return SampleSmall(pool, seeds, out, moduli, kTernary, kPiece, DrawTernary);
+void SampleTernary(ffi::ThreadPool& pool, const handlers::SampleTernary& in) {
+  SampleSmall(pool, in, kTernary, kPiece, DrawTernary);
 }
 
-// thresholds: the upper and the lower 64 bits of each.
-ffi::Error SampleGaussianHandler(ffi::ThreadPool pool, Words seeds, Output out, Moduli moduli, Moduli thresholds) {
-  const auto draw = [&](const Stream& stream, int64_t first, int64_t n, int16_t* small) {
-    DrawGaussian(stream, first, n, thresholds, small);
-  };
-  return SampleSmall(pool, seeds, out, moduli, kGaussian, kPiece, draw);
+void SampleGaussian(ffi::ThreadPool& pool, const handlers::SampleGaussian& in) {
+  SampleSmall(pool, in, kGaussian, kPiece, [&](const Stream& stream, int64_t first, int64_t n, int16_t* small) {
+    DrawGaussian(stream, first, n, in.thresholds, small);
+  });
 }
 
 // Not in constant time: see the head of sampling.py.
-ffi::Error SampleSparseTernaryHandler(ffi::ThreadPool pool, Words seeds, Output out, Moduli moduli, int64_t weight) {
-  const int64_t degree = ShapeOf(*out).empty() ? 0 : ShapeOf(*out).back();
-  if (weight < 0 || weight > degree) return ffi::Error::InvalidArgument("fhejax_sample_sparse_ternary: the weight");
-  const auto draw = [weight](const Stream& stream, int64_t, int64_t n, int16_t* small) {
-    std::vector<uint32_t> words(4 * weight + 16);
-    stream.Read(0, weight, 4, words.data());
+void SampleSparseTernary(ffi::ThreadPool& pool, const handlers::SampleSparseTernary& in) {
+  SampleSmall(pool, in, kSparse, in.values, [&](const Stream& stream, int64_t, int64_t n, int16_t* small) {
+    std::vector<uint32_t> words(4 * in.weight + 16);
+    stream.Read(0, in.weight, 4, words.data());
     std::vector<int64_t> places(n);
     std::iota(places.begin(), places.end(), 0);
-    for (int64_t j = 0; j < weight; ++j) {
+    for (int64_t j = 0; j < in.weight; ++j) {
       const uint32_t* const number = words.data() + 4 * j;
       const uint64_t low = number[0] | uint64_t{number[1]} << 32;
       const uint64_t high = number[2] | uint64_t{number[3] << 1 >> 1} << 32;
@@ -99,47 +70,26 @@ ffi::Error SampleSparseTernaryHandler(ffi::ThreadPool pool, Words seeds, Output 
       std::swap(places[j], places[j + static_cast<int64_t>(u % static_cast<Wide128>(n - j))]);
       small[places[j]] = number[3] >> 31 ? -1 : 1;
     }
-  };
-  return SampleSmall(pool, seeds, out, moduli, kSparse, std::max<int64_t>(degree, 1), draw);
+  });
 }
 
-// key: u32[*batch, 8]; place: u32[*batch, count, 4], counter and nonce of each block; out: u32[*batch, count, 16].
-ffi::Error ChaCha20Handler(ffi::ThreadPool pool, Words key, Words place, WordsOut out) {
-  const Dimensions shape = ShapeOf(*out), places = ShapeOf(place), keys = ShapeOf(key);
-  if (shape.size() < 2 || places.size() != shape.size() || places[shape.size() - 2] != shape[shape.size() - 2] ||
-      shape.back() != 16 || places.back() != 4 || keys.empty() || keys.back() != 8)
-    return ffi::Error::InvalidArgument("fhejax_chacha20: the shapes do not fit");
-  const int64_t count = shape[shape.size() - 2];
-  const Batch batch = BatchOf(shape, 2);
-  const auto key_entries = batch.Entries(keys, 1), place_entries = batch.Entries(places, 2);
-  if (batch.count() && (key_entries.empty() || place_entries.empty()))
-    return ffi::Error::InvalidArgument("fhejax_chacha20: batch axes do not broadcast");
-  ParallelFor(pool, batch.count(), [&](int64_t entry) {
-    for (int64_t i = 0; i < count; ++i) {
-      const uint32_t* const from = place.typed_data() + (place_entries[entry] * count + i) * 4;
-      ActiveKernels().chacha20_blocks(key.typed_data() + 8 * key_entries[entry], from + 1, from[0], 1,
-                                      out->typed_data() + (entry * count + i) * 16);
+void ChaCha20Blocks(ffi::ThreadPool& pool, const handlers::Chacha20& in) {
+  const auto key_entries = EntriesOf(in.out.batch(), in.key), place_entries = EntriesOf(in.out.batch(), in.place);
+  ParallelFor(pool, in.batch, [&](int64_t entry) {
+    for (int64_t i = 0; i < in.count; ++i) {
+      const uint32_t* const from = in.place.data + (place_entries[entry] * in.count + i) * 4;
+      ActiveKernels().chacha20_blocks(in.key.data + 8 * key_entries[entry], from + 1, from[0], 1,
+                                      in.out.data + (entry * in.count + i) * 16);
     }
   });
-  return ffi::Error::Success();
 }
-
-#define FHEJAX_SAMPLE \
-  ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Words>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli")
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSampleUniform, SampleUniformHandler, FHEJAX_SAMPLE);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSampleTernary, SampleTernaryHandler, FHEJAX_SAMPLE);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSampleGaussian, SampleGaussianHandler,
-                              FHEJAX_SAMPLE.Attr<Moduli>("thresholds"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxSampleSparseTernary, SampleSparseTernaryHandler,
-                              FHEJAX_SAMPLE.Attr<int64_t>("weight"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(FhejaxChaCha20, ChaCha20Handler,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .Arg<Words>()
-                                  .Arg<Words>()
-                                  .Ret<ffi::Buffer<ffi::U32>>());
+FHEJAX_CPU_HANDLER(SampleUniform, SampleUniform);
+FHEJAX_CPU_HANDLER(SampleTernary, SampleTernary);
+FHEJAX_CPU_HANDLER(SampleGaussian, SampleGaussian);
+FHEJAX_CPU_HANDLER(SampleSparseTernary, SampleSparseTernary);
+FHEJAX_CPU_HANDLER(Chacha20, ChaCha20Blocks);
 
 }  // namespace fhejax

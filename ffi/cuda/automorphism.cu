@@ -16,22 +16,15 @@ __global__ void __launch_bounds__(kThreads)
   to[start + at] = from[start + AutomorphismSource(at, log_degree, element)];
 }
 
-// x: u64[*batch, limbs, N].
-ffi::Error AutomorphismHandler(Call& call, Input x, Output out, int64_t element) {
-  const Dimensions shape = ShapeOf(x);
-  const int64_t n = shape.back(), rows = Product(shape, 0, shape.size() - 1);
-  if (element <= 0 || element % 2 == 0 || element >= 2 * n || n & (n - 1))
-    return ffi::Error::InvalidArgument("fhejax_automorphism: the element is not odd and below 2N, N a power of two");
-  const int log_degree = LogOf(n);
-  const auto threads = static_cast<uint32_t>(std::min<int64_t>(n, kThreads)), tiles = static_cast<uint32_t>(n) / threads;
-  call.Launch(Permute, static_cast<uint64_t>(rows) * tiles, dim3(threads), 0, x.typed_data(), out->typed_data(), log_degree,
-              tiles, static_cast<uint32_t>(element));
-  return call.Result();
+void LaunchPermute(Call& call, const handlers::Automorphism& in) {
+  const auto threads = static_cast<uint32_t>(std::min<int64_t>(in.n, kThreads));
+  const auto tiles = static_cast<uint32_t>(in.n) / threads;
+  call.Launch(Permute, static_cast<uint64_t>(in.batch * in.limbs) * tiles, dim3(threads), 0, in.x.data, in.out.data,
+              LogOf(in.n), tiles, static_cast<uint32_t>(in.element));
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxAutomorphism, AutomorphismHandler,
-                    .Arg<Input>().Ret<ffi::Buffer<ffi::U64>>().Attr<int64_t>("element"));
+FHEJAX_CUDA_HANDLER(Automorphism, LaunchPermute);
 
 }  // namespace fhejax

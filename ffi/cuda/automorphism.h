@@ -8,9 +8,6 @@ inline int LogOf(int64_t power_of_two) { return __builtin_ctzll(static_cast<uint
 
 __device__ __forceinline__ uint32_t ReverseBits(uint32_t i, int bits) { return bits ? __brev(i) >> (32 - bits) : 0; }
 
-// Whether X -> X^element is an automorphism for degree n.
-inline bool IsElement(int64_t element, int64_t n) { return element > 0 && element % 2 == 1 && element < 2 * n; }
-
 // The element of the inverse automorphism.
 inline uint32_t InverseElement(uint32_t element, int log_degree) {
   uint32_t inverse = element;  // right modulo 8, and in twice as many bits after each step

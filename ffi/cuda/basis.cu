@@ -104,34 +104,12 @@ void LaunchConversion(Call& call, const ConversionRows& rows, const Conversion* 
 
 namespace {
 
-// The degree and the number of entries of u64[*batch, limbs, N].
-struct Polynomials {
-  int64_t n = 0;
-  uint32_t count = 0;
-};
-
-ffi::Error ShapeOfPolynomials(const char* name, Input x, size_t limbs, bool transforms, Polynomials& polynomials) {
-  const Dimensions shape = ShapeOf(x);
-  const std::string what = std::string("fhejax_") + name;
-  if (shape.size() < 2 || shape[shape.size() - 2] != static_cast<int64_t>(limbs) || limbs == 0)
-    return ffi::Error::InvalidArgument(what + ": the limb axis does not match the moduli");
-  const int64_t n = shape.back(), count = Product(shape, 0, shape.size() - 2);
-  if (n > INT32_MAX || count > INT32_MAX || (transforms && (n < 2 || n & (n - 1))))
-    return ffi::Error::InvalidArgument(what + ": the degree is no power of two, or the batch too large");
-  polynomials = {n, static_cast<uint32_t>(count)};
-  return ffi::Error::Success();
-}
-
-// x: u64[*batch, source limbs, N] -> u64[*batch, target limbs, N].
-ffi::Error ConvertBasisHandler(Call& call, Input x, Output out, Moduli source, Moduli target) {
-  Polynomials shape;
-  if (auto error = ShapeOfPolynomials("convert_basis", x, source.size(), false, shape); error.failure()) return error;
-  const auto n = static_cast<uint64_t>(shape.n);
-  const auto terms = static_cast<uint32_t>(source.size()), targets = static_cast<uint32_t>(target.size());
-  const ConversionRows rows{x.typed_data(), out->typed_data(), terms * n, targets * n,             shape.count,
-                            1,              targets,           terms,     static_cast<uint32_t>(n)};
-  LaunchConversion(call, rows, ConversionOf(call, PrimesOf(source), PrimesOf(target)), LimbsOf(call, target), true);
-  return call.Result();
+void ConvertBasis(Call& call, const handlers::ConvertBasis& in) {
+  const auto terms = static_cast<uint32_t>(in.sources), targets = static_cast<uint32_t>(in.targets);
+  const auto n = static_cast<uint64_t>(in.values);
+  const ConversionRows rows{in.x.data, in.out.data, terms * n, targets * n,             static_cast<uint32_t>(in.batch),
+                            1,         targets,     terms,     static_cast<uint32_t>(n)};
+  LaunchConversion(call, rows, ConversionOf(call, PrimesOf(in.source), PrimesOf(in.target)), LimbsOf(call, in.target), true);
 }
 
 // One thread a word.
@@ -142,60 +120,49 @@ __global__ void __launch_bounds__(kThreads)
   if (at < words) to[entry * to_stride + at] = from[entry * words + at];
 }
 
-// x: u64[*batch, source limbs, N] -> u64[*batch, source + more limbs, N], both in NTT form. Workspace: as x.
-ffi::Error ModRaiseHandler(Call& call, Input x, Output out, Output workspace, Moduli source, Moduli more) {
-  Polynomials shape;
-  if (auto error = ShapeOfPolynomials("mod_raise", x, source.size(), true, shape); error.failure()) return error;
-  const auto terms = static_cast<uint32_t>(source.size()), added = static_cast<uint32_t>(more.size());
-  const int log_degree = LogOf(shape.n);
+// In NTT form.
+void ModRaise(Call& call, const handlers::ModRaise& in) {
+  const auto terms = static_cast<uint32_t>(in.sources), added = static_cast<uint32_t>(in.added);
+  const auto count = static_cast<uint32_t>(in.batch);
+  const int log_degree = LogOf(in.n);
   const uint64_t n = uint64_t{1} << log_degree, words = terms * n, stride = (terms + added) * n;
-  uint64_t* const y = call.Workspace(workspace, shape.count * words);
-  uint64_t* const raised = out->typed_data() + words;
-  const Limb* const limbs = TransformLimbsOf(call, more, shape.n);
+  uint64_t *const y = in.workspace.coefficients, *const raised = in.out.data + words;
+  const Limb* const limbs = TransformLimbsOf(call, in.more, in.n);
   const NttShape ntt_shape = NttShapeOf(log_degree);
   const WriteRows coefficients{y, words, log_degree}, to{raised, stride, log_degree};
-  LaunchInverse(call, {shape.count, terms, log_degree, TransformLimbsOf(call, source, shape.n), ntt_shape},
-                ReadRows{x.typed_data(), words, log_degree}, coefficients,
-                ScaledRows{coefficients, ConversionScales(call, PrimesOf(source), terms, shape.n)});
+  LaunchInverse(call, {count, terms, log_degree, TransformLimbsOf(call, in.source, in.n), ntt_shape},
+                ReadRows{in.x.data, words, log_degree}, coefficients,
+                ScaledRows{coefficients, ConversionScales(call, PrimesOf(in.source), terms, in.n)});
   const auto tiles = static_cast<uint32_t>((words + kThreads - 1) / kThreads);
-  call.Launch(CopyRows, uint64_t{tiles} * shape.count, dim3(kThreads), 0, x.typed_data(), out->typed_data(), words, stride,
-              tiles);
-  LaunchConversion(call, {y, raised, words, stride, shape.count, 1, added, terms, static_cast<uint32_t>(n)},
-                   ConversionOf(call, PrimesOf(source), PrimesOf(more)), limbs);
-  LaunchForward(call, {shape.count, added, log_degree, limbs, ntt_shape}, ReadRows{raised, stride, log_degree}, to, to);
-  return call.Result();
+  call.Launch(CopyRows, uint64_t{tiles} * count, dim3(kThreads), 0, in.x.data, in.out.data, words, stride, tiles);
+  LaunchConversion(call, {y, raised, words, stride, count, 1, added, terms, static_cast<uint32_t>(n)},
+                   ConversionOf(call, PrimesOf(in.source), PrimesOf(in.more)), limbs);
+  LaunchForward(call, {count, added, log_degree, limbs, ntt_shape}, ReadRows{raised, stride, log_degree}, to, to);
 }
 
-// x: u64[*batch, kept + dropped limbs, N] -> u64[*batch, kept limbs, N], both in NTT form: the quotient by the product
-// of the dropped moduli, rounded to nearest. Workspace: as x.
-ffi::Error ModDownHandler(Call& call, Input x, Output out, Output workspace, Moduli keep, Moduli drop) {
-  Polynomials shape;
-  if (auto error = ShapeOfPolynomials("mod_down", x, keep.size() + drop.size(), true, shape); error.failure())
-    return error;
-  if (keep.size() == 0 || drop.size() == 0)
-    return ffi::Error::InvalidArgument("fhejax_mod_down: keeps or drops no moduli");
-  const int log_degree = LogOf(shape.n);
-  const auto kept = static_cast<uint32_t>(keep.size());
-  const uint64_t kept_words = uint64_t{kept} << log_degree, dropped_words = uint64_t{drop.size()} << log_degree;
-  const uint64_t words = kept_words + dropped_words;
-  uint64_t* const lifts = call.Workspace(workspace, shape.count * words);
-  const Division division{x.typed_data(), words,          lifts + shape.count * kept_words, dropped_words, lifts,
-                          shape.count,    PrimesOf(keep), PrimesOf(drop),                   log_degree};
+// In NTT form: the quotient by the product of the dropped moduli, rounded to nearest.
+void ModDown(Call& call, const handlers::ModDown& in) {
+  const int log_degree = LogOf(in.n);
+  const auto kept = static_cast<uint32_t>(in.kept);
+  const uint64_t words = static_cast<uint64_t>(in.kept + in.dropped) << log_degree;
+  const Division division{in.x.data,
+                          words,
+                          in.workspace.dropped_rows,
+                          static_cast<uint64_t>(in.dropped) << log_degree,
+                          in.workspace.lifts,
+                          static_cast<uint32_t>(in.batch),
+                          PrimesOf(in.keep),
+                          PrimesOf(in.drop),
+                          log_degree};
   LaunchDivision(call, division,
-                 Quotient{x.typed_data(), words, out->typed_data(),
-                          InverseProducts(call, division.keep, division.drop), kept, log_degree});
-  return call.Result();
+                 Quotient{in.x.data, words, in.out.data, InverseProducts(call, division.keep, division.drop), kept,
+                          log_degree});
 }
-
-#define FHEJAX_CONVERSION .Arg<Input>().Ret<ffi::Buffer<ffi::U64>>()
-#define FHEJAX_WITH_WORKSPACE FHEJAX_CONVERSION.Ret<ffi::Buffer<ffi::U64>>()
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxConvertBasis, ConvertBasisHandler,
-                    FHEJAX_CONVERSION.Attr<Moduli>("source").Attr<Moduli>("target"));
-FHEJAX_CUDA_HANDLER(FhejaxModRaise, ModRaiseHandler,
-                    FHEJAX_WITH_WORKSPACE.Attr<Moduli>("source").Attr<Moduli>("more"));
-FHEJAX_CUDA_HANDLER(FhejaxModDown, ModDownHandler, FHEJAX_WITH_WORKSPACE.Attr<Moduli>("keep").Attr<Moduli>("drop"));
+FHEJAX_CUDA_HANDLER(ConvertBasis, ConvertBasis);
+FHEJAX_CUDA_HANDLER(ModRaise, ModRaise);
+FHEJAX_CUDA_HANDLER(ModDown, ModDown);
 
 }  // namespace fhejax

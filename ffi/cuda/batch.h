@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 
 #include "cuda/call.h"
 
@@ -48,45 +47,38 @@ struct Batch {
   }
 };
 
-// An operand's shape, and how many of its last axes are its own.
-struct OperandShape {
-  Dimensions shape;
-  size_t own_axes;
-};
-
-// The batch of a result u64[*batch, <own axes>]; none where an operand's batch axes do not fit it.
+// The batch of these axes, and of operands' axes that broadcast to it.
 template <int kOperands>
-std::optional<Batch<kOperands>> BroadcastOf(OperandShape result, const std::array<OperandShape, kOperands>& operands) {
-  const size_t axes = result.shape.size() - result.own_axes;
+Batch<kOperands> BatchOf(Call& call, Shape axes, const std::array<Shape, kOperands>& operands) {
   Batch<kOperands> batch;
   std::array<uint64_t, kOperands> stride;
   stride.fill(1);
   uint64_t count = 1;
-  for (const OperandShape& operand : operands)
-    if (operand.shape.size() != axes + operand.own_axes) return std::nullopt;
-  for (size_t axis = axes; axis-- > 0;) {
-    const auto size = static_cast<uint64_t>(result.shape[axis]);
+  for (size_t axis = axes.size(); axis-- > 0;) {
+    const auto size = static_cast<uint64_t>(axes[axis]);
     uint32_t strides[kOperands];
     bool joins = batch.axes > 0;  // with the axis behind it
     for (int k = 0; k < kOperands; ++k) {
-      const auto own = static_cast<uint64_t>(operands[k].shape[axis]);
-      if (own != 1 && own != size) return std::nullopt;
+      const auto own = static_cast<uint64_t>(operands[k][axis]);
       strides[k] = own == 1 ? 0 : static_cast<uint32_t>(stride[k]);
       stride[k] *= own;
       joins = joins && strides[k] == batch.strides[batch.axes - 1][k] * batch.sizes[batch.axes - 1];
     }
     count *= size;
-    if (count > UINT32_MAX) return std::nullopt;
     if (size == 1) continue;
     if (joins) {
       batch.sizes[batch.axes - 1] *= static_cast<uint32_t>(size);
       continue;
     }
-    if (batch.axes == kBatchAxes) return std::nullopt;
+    if (batch.axes == kBatchAxes) {
+      call.RefuseArguments("more than eight batch axes that broadcast each in its own way");
+      return batch;
+    }
     batch.sizes[batch.axes] = static_cast<uint32_t>(size);
     for (int k = 0; k < kOperands; ++k) batch.strides[batch.axes][k] = strides[k];
     ++batch.axes;
   }
+  if (count > UINT32_MAX) call.RefuseArguments("the batch is too large for one launch");
   batch.count = static_cast<uint32_t>(count);
   return batch;
 }

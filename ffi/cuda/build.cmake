@@ -3,7 +3,8 @@ enable_language(CUDA)
 list(TRANSFORM FHEJAX_CUDA_ARCHITECTURES APPEND -real OUTPUT_VARIABLE architectures)
 list(GET FHEJAX_CUDA_ARCHITECTURES -1 last)
 
-add_library(cuda_kernels OBJECT ${FHEJAX_CUDA_SOURCES} ffi/common/embedding_table.cc ffi/common/roots.cc)
+add_library(cuda_kernels OBJECT ${FHEJAX_CUDA_SOURCES} ffi/common/embedding_table.cc ffi/common/handlers.gen.cc
+  ffi/common/roots.cc ffi/common/statement.cc)
 set_target_properties(cuda_kernels PROPERTIES
   CUDA_ARCHITECTURES "${architectures};${last}-virtual" CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
   POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden)

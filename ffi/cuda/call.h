@@ -1,8 +1,7 @@
 // One call of a handler, and how a handler is defined.
 //
 // XLA calls a handler's *initialize* stage before each run, outside of command buffers, and its *execute* stage to
-// launch, perhaps into a command buffer. Here both are one function, `ffi::Error F(Call&, operands, results,
-// attributes)`: in initialize its tables are made and its launches left out; in execute its tables are found and it
+// launch, perhaps into a command buffer. Here both are one function of a Call and what it is given: in initialize its tables are made and its launches left out; in execute its tables are found and it
 // launches, and does nothing else on the device.
 #pragma once
 
@@ -10,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/shapes.h"
+#include "common/statement.h"
 #include "cuda/device.h"
 #include "cuda/device_tables.h"
 
@@ -53,12 +52,6 @@ class Call {
            "a launch");
   }
 
-  // An extra result, which the lowering adds (`workspace` in define.py) and drops.
-  uint64_t* Workspace(Output& workspace, size_t words) {
-    if (workspace->element_count() < words) Refuse(ffi::ErrorCode::kInvalidArgument, "the workspace is too small");
-    return workspace->typed_data();
-  }
-
   void Refuse(ffi::ErrorCode code, std::string message) {
     if (error_.empty()) code_ = code, error_ = std::move(message);
   }
@@ -81,7 +74,7 @@ class Call {
 
 }  // namespace fhejax
 
-// FHEJAX_CUDA_HANDLER(symbol, function, binding): `binding` is what follows Ffi::Bind(), without contexts.
+// FHEJAX_CUDA_SYMBOL(symbol, function, binding): `binding` is what follows Ffi::Bind(), without contexts.
 #ifdef FHEJAX_EMULATE
 #include "emulator/handler.h"
 #else
@@ -105,7 +98,7 @@ struct Staged<function> {
 
 }  // namespace fhejax
 
-#define FHEJAX_CUDA_HANDLER(symbol, function, ...)                                                                      \
+#define FHEJAX_CUDA_SYMBOL(symbol, function, ...)                                                                       \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol##Initialize, Staged<function>::Initialize,                                       \
                                 ffi::Ffi::BindInitialize().Ctx<ffi::DeviceOrdinal>() __VA_ARGS__,                       \
                                 {ffi::Traits::kCmdBufferCompatible});                                                   \

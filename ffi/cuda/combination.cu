@@ -95,108 +95,54 @@ __global__ void __launch_bounds__(kThreads, 3)
   });
 }
 
-struct Ciphertext {
-  const uint64_t* data;
-  Dimensions shape;
-
-  uint32_t limbs() const { return static_cast<uint32_t>(shape[shape.size() - 2]); }
-  int64_t components() const { return shape[shape.size() - 3]; }
-};
-
-struct Given {
-  std::vector<Ciphertext> ciphertexts;  // x.., y.., terms..
-  size_t products;
-  const uint64_t* weights;
-  Dimensions weights_shape;
-
-  size_t terms() const { return ciphertexts.size() - 2 * products; }
-  size_t numbers() const { return static_cast<size_t>(weights_shape[weights_shape.size() - 2]); }
-};
-
-ffi::Error Take(ffi::RemainingArgs operands, const Dimensions& result, int64_t limbs, int64_t products, Given& given) {
-  const auto invalid = [] { return ffi::Error::InvalidArgument("fhejax_combination: operands do not fit"); };
-  if (operands.size() < 2 || result.size() < 3 || products < 0 || static_cast<size_t>(2 * products) > operands.size() - 1)
-    return invalid();
-  const int64_t components = result[result.size() - 3];
-  if (components < (products ? 3 : 2) || components > kComponents || result[result.size() - 2] != limbs) return invalid();
-  given.products = static_cast<size_t>(products);
-  for (size_t i = 0; i + 1 < operands.size(); ++i) {
-    auto buffer = operands.get<Input>(i);
-    if (buffer.has_error()) return buffer.error();
-    given.ciphertexts.push_back({buffer->typed_data(), ShapeOf(*buffer)});
-    const Ciphertext& last = given.ciphertexts.back();
-    if (last.shape.size() != result.size() || last.shape.back() != result.back() || last.limbs() < limbs ||
-        (i < 2 * given.products ? last.components() != 2
-                                : last.components() > components ||
-                                      last.components() != given.ciphertexts[2 * given.products].components()))
-      return invalid();
-  }
-  auto weights = operands.get<Input>(operands.size() - 1);
-  if (weights.has_error()) return weights.error();
-  given.weights = weights->typed_data();
-  given.weights_shape = ShapeOf(*weights);
-  if (given.weights_shape.size() + 1 != result.size() || given.weights_shape.back() != limbs) return invalid();
-  if (given.numbers() != given.terms() && given.numbers() != given.terms() + 1) return invalid();
-  return ffi::Error::Success();
-}
-
 // Items first.. of the products and then the terms, at most kItems of them, with the constant among the first.
 struct Chunk {
   Items items{};
-  std::array<OperandShape, 2 * kItems + 1> shapes;
+  std::array<Shape, 2 * kItems + 1> batches;
 
-  Chunk(const Given& given, const Dimensions& result, size_t first) {
-    Dimensions one(result.size(), 1);  // operands that are not there
-    shapes.fill({one, 3});
-    const auto limbs = static_cast<uint32_t>(given.weights_shape.back());
-    const auto entry_limbs = static_cast<uint32_t>(given.numbers()) * limbs;
-    const OperandShape weights{given.weights_shape, 2};
-    const size_t last = std::min(first + kItems, given.products + given.terms());
-    for (size_t i = first; i < last; ++i) {
-      const bool product = i < given.products;
-      const Ciphertext& a = given.ciphertexts[product ? i : i + given.products];
-      shapes[2 * items.count] = {a.shape, 3};
+  // `one`: the batch axes of operands that are not there.
+  Chunk(const handlers::Combination& in, Shape one, int64_t first) {
+    batches.fill(one);
+    const auto entry_limbs = static_cast<uint32_t>(in.numbers * in.limbs);
+    const int64_t last = std::min(first + kItems, in.products + in.term_count);
+    for (int64_t i = first; i < last; ++i) {
+      const bool product = i < in.products;
+      const auto& a = product ? in.xs[i] : in.terms[i - in.products];
+      const auto& b = product ? in.ys[i] : in.weights;
+      const auto a_limbs = static_cast<uint32_t>(a.axis(1));
+      batches[2 * items.count] = a.batch();
+      batches[2 * items.count + 1] = b.batch();
       if (product) {
-        const Ciphertext& b = given.ciphertexts[i + given.products];
-        shapes[2 * items.count + 1] = {b.shape, 3};
-        items.item[items.count] = {a.data, b.data, a.limbs(), b.limbs()};
+        items.item[items.count] = {a.data, b.data, a_limbs, static_cast<uint32_t>(b.axis(1))};
         ++items.products;
       } else {
-        shapes[2 * items.count + 1] = weights;
-        items.item[items.count] = {a.data, given.weights + (i - given.products) * limbs, a.limbs(), entry_limbs};
-        items.term_components = static_cast<uint32_t>(a.components());
+        items.item[items.count] = {a.data, b.data + (i - in.products) * in.limbs, a_limbs, entry_limbs};
+        items.term_components = static_cast<uint32_t>(in.components);
       }
       ++items.count;
     }
-    if (first > 0 || given.numbers() == given.terms()) return;
-    shapes[2 * kItems] = weights;
-    items.constant = given.weights + given.terms() * limbs;
+    if (first > 0 || in.numbers == in.term_count) return;
+    batches[2 * kItems] = in.weights.batch();
+    items.constant = in.weights.data + in.term_count * in.limbs;
     items.constant_limbs = entry_limbs;
   }
 };
 
-// operands: x.., y.., terms.., u64[*batch, components, limbs, N] each, and u64[*batch, numbers, limbs] ->
-// u64[*batch, components, limbs, N].
-ffi::Error CombinationHandler(Call& call, ffi::RemainingArgs operands, Output out, Moduli moduli, int64_t products) {
-  const Dimensions result = ShapeOf(*out);
-  Given given{};
-  if (auto error = Take(operands, result, static_cast<int64_t>(moduli.size()), products, given); error.failure()) return error;
-  const auto n = static_cast<uint32_t>(result.back()), components = static_cast<uint32_t>(result[result.size() - 3]);
+void LaunchCombination(Call& call, const handlers::Combination& in) {
+  const auto n = static_cast<uint32_t>(in.values), components = static_cast<uint32_t>(in.out.axis(0));
   const uint32_t threads = std::min(n, kThreads);
-  for (size_t first = 0; first < given.products + given.terms(); first += kItems) {
-    const Chunk chunk(given, result, first);
-    const auto batch = BroadcastOf<2 * kItems + 1>({result, 3}, chunk.shapes);
-    if (!batch) return ffi::Error::InvalidArgument("fhejax_combination: batch axes do not broadcast");
-    const Grid grid{(n + threads - 1) / threads, batch->count, static_cast<uint32_t>(moduli.size())};
-    call.Launch(Combine, grid.blocks(), dim3(threads), 0, grid, *batch, chunk.items, out->typed_data(), LimbsOf(call, moduli),
-                n, components, first > 0);
+  const std::vector<int64_t> one(in.out.batch().size(), 1);
+  for (int64_t first = 0; first < in.products + in.term_count; first += kItems) {
+    const Chunk chunk(in, one, first);
+    const auto batch = BatchOf<2 * kItems + 1>(call, in.out.batch(), chunk.batches);
+    const Grid grid{(n + threads - 1) / threads, batch.count, static_cast<uint32_t>(in.limbs)};
+    call.Launch(Combine, grid.blocks(), dim3(threads), 0, grid, batch, chunk.items, in.out.data, LimbsOf(call, in.moduli), n,
+                components, first > 0);
   }
-  return call.Result();
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxCombination, CombinationHandler,
-                    .RemainingArgs().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli").Attr<int64_t>("products"));
+FHEJAX_CUDA_HANDLER(Combination, LaunchCombination);
 
 }  // namespace fhejax

@@ -104,58 +104,43 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Launches on each row of `out`: u64[*batch, limbs, N]; operand k has own_axes[k] axes of its own.
-template <size_t kOperands>
-ffi::Error LaunchRows(Call& call,
-                      void (*kernel)(Grid, Batch<kOperands>, Operands<kOperands>, uint64_t*, const Limb*, uint32_t),
-                      const std::array<Input, kOperands>& operands, const std::array<size_t, kOperands>& own_axes,
-                      Output& out, Moduli moduli) {
-  const Dimensions shape = ShapeOf(*out);
-  if (shape.size() < 2 || shape[shape.size() - 2] != static_cast<int64_t>(moduli.size()))
-    return ffi::Error::InvalidArgument("fhejax: the limb axis does not match the moduli");
+// Launches on each row of a call with these operands.
+template <size_t kOperands, typename Stated>
+void LaunchRows(Call& call,
+                void (*kernel)(Grid, Batch<kOperands>, Operands<kOperands>, uint64_t*, const Limb*, uint32_t), const Stated& in,
+                const Argument<const uint64_t>* const (&operands)[kOperands]) {
   Operands<kOperands> data;
-  std::array<OperandShape, kOperands> shapes;
-  for (size_t k = 0; k < kOperands; ++k) {
-    data.data[k] = operands[k].typed_data();
-    shapes[k] = {ShapeOf(operands[k]), own_axes[k]};
-  }
-  const auto batch = BroadcastOf<kOperands>({shape, 2}, shapes);
-  if (!batch) return ffi::Error::InvalidArgument("fhejax: batch axes do not broadcast");
-  const auto n = static_cast<uint32_t>(shape.back());
+  std::array<Shape, kOperands> axes;
+  for (size_t k = 0; k < kOperands; ++k) data.data[k] = operands[k]->data, axes[k] = operands[k]->batch();
+  const auto batch = BatchOf<kOperands>(call, in.out.batch(), axes);
+  const auto n = static_cast<uint32_t>(in.values);
   const uint32_t threads = std::min(kThreads, std::max(1u, (n + kEach - 1) / kEach));
-  const Grid grid{(n + kEach * threads - 1) / (kEach * threads), batch->count, static_cast<uint32_t>(moduli.size())};
-  call.Launch(kernel, grid.blocks(), dim3(threads), 0, grid, *batch, data, out->typed_data(), LimbsOf(call, moduli), n);
-  return call.Result();
+  const Grid grid{(n + kEach * threads - 1) / (kEach * threads), batch.count, static_cast<uint32_t>(in.limbs)};
+  call.Launch(kernel, grid.blocks(), dim3(threads), 0, grid, batch, data, in.out.data, LimbsOf(call, in.moduli), n);
 }
 
-ffi::Error AddHandler(Call& call, Input a, Input b, Output out, Moduli moduli) {
-  return LaunchRows<2>(call, Elementwise<Sum>, {a, b}, {2, 2}, out, moduli);
+void LaunchAdd(Call& call, const handlers::Add& in) { LaunchRows<2>(call, Elementwise<Sum>, in, {&in.a, &in.b}); }
+
+void LaunchSubtract(Call& call, const handlers::Subtract& in) {
+  LaunchRows<2>(call, Elementwise<Difference>, in, {&in.a, &in.b});
 }
 
-ffi::Error SubtractHandler(Call& call, Input a, Input b, Output out, Moduli moduli) {
-  return LaunchRows<2>(call, Elementwise<Difference>, {a, b}, {2, 2}, out, moduli);
+void LaunchMultiply(Call& call, const handlers::Multiply& in) {
+  LaunchRows<2>(call, Elementwise<ProductOfTwo>, in, {&in.a, &in.b});
 }
 
-ffi::Error MultiplyHandler(Call& call, Input a, Input b, Output out, Moduli moduli) {
-  return LaunchRows<2>(call, Elementwise<ProductOfTwo>, {a, b}, {2, 2}, out, moduli);
+void LaunchMultiplyAdd(Call& call, const handlers::MultiplyAdd& in) {
+  LaunchRows<3>(call, Elementwise<ProductAndSum>, in, {&in.a, &in.b, &in.c});
 }
 
-ffi::Error MultiplyAddHandler(Call& call, Input a, Input b, Input c, Output out, Moduli moduli) {
-  return LaunchRows<3>(call, Elementwise<ProductAndSum>, {a, b, c}, {2, 2, 2}, out, moduli);
-}
-
-ffi::Error MultiplyScalarHandler(Call& call, Input a, Input scalar, Output out, Moduli moduli) {
-  return LaunchRows<2>(call, Scale, {a, scalar}, {2, 1}, out, moduli);
-}
-
-#define FHEJAX_BINARY .Arg<Input>().Arg<Input>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli")
+void LaunchScale(Call& call, const handlers::MultiplyScalar& in) { LaunchRows<2>(call, Scale, in, {&in.a, &in.scalar}); }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxAdd, AddHandler, FHEJAX_BINARY);
-FHEJAX_CUDA_HANDLER(FhejaxSubtract, SubtractHandler, FHEJAX_BINARY);
-FHEJAX_CUDA_HANDLER(FhejaxMultiply, MultiplyHandler, FHEJAX_BINARY);
-FHEJAX_CUDA_HANDLER(FhejaxMultiplyScalar, MultiplyScalarHandler, FHEJAX_BINARY);
-FHEJAX_CUDA_HANDLER(FhejaxMultiplyAdd, MultiplyAddHandler, .Arg<Input>() FHEJAX_BINARY);
+FHEJAX_CUDA_HANDLER(Add, LaunchAdd);
+FHEJAX_CUDA_HANDLER(Subtract, LaunchSubtract);
+FHEJAX_CUDA_HANDLER(Multiply, LaunchMultiply);
+FHEJAX_CUDA_HANDLER(MultiplyAdd, LaunchMultiplyAdd);
+FHEJAX_CUDA_HANDLER(MultiplyScalar, LaunchScale);
 
 }  // namespace fhejax

@@ -144,63 +144,48 @@ struct Transform {
   size_t shared() const { return sizeof(Complex) << log_tile; }
 };
 
-ffi::Error TransformOf(Call& call, const Dimensions& batch, int64_t slots, int64_t degree, Transform& transform) {
-  if (slots < 1 || degree < 2 * slots || (slots & (slots - 1)) || (degree & (degree - 1)) || slots > 1 << 2 * kLogTile)
-    return ffi::Error::InvalidArgument(
-        "fhejax embedding: slots and degree must be powers of two, slots <= degree / 2, 2^22 at most");
+Transform TransformOf(Call& call, int64_t entries, int64_t slots, int64_t degree) {
   const int log_slots = LogOf(slots), log_tile = std::min(log_slots, kLogTile);
-  transform = {{log_slots, LogOf(degree) - 1 - log_slots},
-               log_tile,
-               std::max(2 * kLogTile - log_slots, 0),
-               static_cast<uint32_t>(Product(batch, 0, batch.size() - 1)),
-               FactorsOf(call, slots)};
-  return ffi::Error::Success();
+  return {{log_slots, LogOf(degree) - 1 - log_slots},
+          log_tile,
+          std::max(2 * kLogTile - log_slots, 0),
+          static_cast<uint32_t>(entries),
+          FactorsOf(call, slots)};
 }
 
-// z: c128[*batch, slots] -> f64[*batch, N].
-ffi::Error SlotsToCoefficientsHandler(Call& call, ffi::Buffer<ffi::C128> z, ffi::ResultBuffer<ffi::F64> out,
-                                      Output workspace) {
-  const Dimensions shape = ShapeOf(z);
-  Transform t{};
-  if (auto error = TransformOf(call, shape, shape.back(), out->dimensions().back(), t); error.failure()) return error;
-  const auto* from = reinterpret_cast<const Complex*>(z.typed_data());
-  double scale = 1.0 / static_cast<double>(shape.back());  // first, so that no sum overflows
+void ToCoefficients(Call& call, const handlers::SlotsToCoefficients& in) {
+  const Transform t = TransformOf(call, in.batch, in.slots, in.n);
+  const auto* from = reinterpret_cast<const Complex*>(in.z.data);
+  double scale = 1.0 / static_cast<double>(in.slots);  // first, so that no sum overflows
   if (t.has_columns()) {
-    auto* const work = reinterpret_cast<Complex*>(call.Workspace(workspace, 2 * z.element_count()));
+    auto* const work = reinterpret_cast<Complex*>(in.workspace.transformed);
     const Grid grid = t.columns();
     call.Launch(TransformColumns<false>, grid.blocks(), t.block(), t.shared(), grid, from, work, t.factors,
                 t.shape.log_slots, t.log_columns, scale);
     from = work;
     scale = 1;
   }
-  const uint64_t count = out->element_count();
-  if (t.shape.log_gap) call.Launch(Clear, (count + kThreads - 1) / kThreads, dim3(kThreads), 0, out->typed_data(), count);
+  const auto count = static_cast<uint64_t>(in.batch * in.n);
+  if (t.shape.log_gap) call.Launch(Clear, (count + kThreads - 1) / kThreads, dim3(kThreads), 0, in.out.data, count);
   const Grid grid = t.tiles();
-  call.Launch(TilesToCoefficients, grid.blocks(), t.block(), t.shared(), grid, from, out->typed_data(), t.factors, t.shape,
+  call.Launch(TilesToCoefficients, grid.blocks(), t.block(), t.shared(), grid, from, in.out.data, t.factors, t.shape,
               t.log_tile, scale);
-  return call.Result();
 }
 
-// a: f64[*batch, N] -> c128[*batch, slots].
-ffi::Error CoefficientsToSlotsHandler(Call& call, ffi::Buffer<ffi::F64> a, ffi::ResultBuffer<ffi::C128> out) {
-  const Dimensions shape = ShapeOf(a);
-  Transform t{};
-  if (auto error = TransformOf(call, shape, out->dimensions().back(), shape.back(), t); error.failure()) return error;
-  auto* const z = reinterpret_cast<Complex*>(out->typed_data());
+void ToSlots(Call& call, const handlers::CoefficientsToSlots& in) {
+  const Transform t = TransformOf(call, in.batch, in.slots, in.n);
+  auto* const z = reinterpret_cast<Complex*>(in.out.data);
   const Grid tiles = t.tiles(), columns = t.columns();
-  call.Launch(CoefficientsToTiles, tiles.blocks(), t.block(), t.shared(), tiles, a.typed_data(), z, t.factors, t.shape,
+  call.Launch(CoefficientsToTiles, tiles.blocks(), t.block(), t.shared(), tiles, in.a.data, z, t.factors, t.shape,
               t.log_tile);
   if (t.has_columns())
     call.Launch(TransformColumns<true>, columns.blocks(), t.block(), t.shared(), columns, z, z, t.factors,
                 t.shape.log_slots, t.log_columns, 1.0);
-  return call.Result();
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxSlotsToCoefficients, SlotsToCoefficientsHandler,
-                    .Arg<ffi::Buffer<ffi::C128>>().Ret<ffi::Buffer<ffi::F64>>().Ret<ffi::Buffer<ffi::U64>>());
-FHEJAX_CUDA_HANDLER(FhejaxCoefficientsToSlots, CoefficientsToSlotsHandler,
-                    .Arg<ffi::Buffer<ffi::F64>>().Ret<ffi::Buffer<ffi::C128>>());
+FHEJAX_CUDA_HANDLER(SlotsToCoefficients, ToCoefficients);
+FHEJAX_CUDA_HANDLER(CoefficientsToSlots, ToSlots);
 
 }  // namespace fhejax

@@ -21,18 +21,6 @@ struct Encryptions {
   int16_t* small_v;    // [count, N]
   int16_t* errors;     // [count, 2, N]
   uint32_t count, limbs, n;
-
-  static uint64_t Words(uint64_t count, uint64_t limbs, uint64_t n) {
-    return count * (limbs + 2) * n + (3 * count * n + 3) / 4;
-  }
-  Encryptions(uint64_t* words, uint32_t count, uint32_t limbs, uint32_t n)
-      : v(words),
-        products(words + uint64_t{count} * limbs * n),
-        small_v(reinterpret_cast<int16_t*>(products + uint64_t{2} * count * n)),
-        errors(small_v + uint64_t{count} * n),
-        count(count),
-        limbs(limbs),
-        n(n) {}
 };
 
 // The public key: u64[.., 2, limbs, N], the last limb that of p.
@@ -123,55 +111,40 @@ const Factor* InversesOf(Call& call, Moduli moduli, uint64_t p) {
   });
 }
 
-// seeds: u32[*batch, 8]; key: u64[*batch, count, 2, key limbs, N], the last limb the special prime's;
-// message: u64[*batch, count, limbs, N] -> u64[*batch, count, 2, limbs, N]. A count may be 1 and serve all.
-ffi::Error EncryptPublicHandler(Call& call, ffi::Buffer<ffi::U32> seeds, Input key, Input message, Output out,
-                                Output workspace, Moduli moduli, Moduli special, Moduli thresholds) {
-  const Dimensions shape = ShapeOf(*out), keys = ShapeOf(key), messages = ShapeOf(message);
-  const size_t rank = shape.size();
-  const auto limbs = static_cast<uint32_t>(moduli.size());
-  if (rank < 4 || keys.size() != rank || messages.size() != rank - 1 || special.size() != 1 || limbs < 1 ||
-      shape[rank - 2] != limbs || keys[rank - 2] <= limbs)
-    return ffi::Error::InvalidArgument("fhejax_encrypt_public: the shapes do not fit");
-  const auto seed_batch = BroadcastOf<1>({shape, 4}, {OperandShape{ShapeOf(seeds), 1}});
-  const auto batch = BroadcastOf<2>({shape, 3}, {OperandShape{keys, 3}, OperandShape{messages, 2}});
-  if (!seed_batch || !batch) return ffi::Error::InvalidArgument("fhejax_encrypt_public: batch axes do not broadcast");
-  const auto n = static_cast<uint32_t>(shape[rank - 1]), objects = static_cast<uint32_t>(shape[rank - 4]);
-  const uint32_t count = batch->count, threads = std::min(n, kThreads), tiles = (n + threads - 1) / threads;
-  const Encryptions work(call.Workspace(workspace, Encryptions::Words(count, limbs, n)), count, limbs, n);
-  const uint64_t p = special[0];
-  const Limb *const all = TransformLimbsOf(call, moduli, n), *const of_p = TransformLimbsOf(call, special, n);
+// A count may be 1 and serve all.
+void EncryptPublic(Call& call, const handlers::EncryptPublic& in) {
+  if (in.count == 0) return;
+  const auto n = static_cast<uint32_t>(in.n), limbs = static_cast<uint32_t>(in.limbs);
+  const auto objects = static_cast<uint32_t>(in.count), count = static_cast<uint32_t>(in.batch * in.count);
+  const auto seed_batch = BatchOf<1>(call, in.out.batch(), {in.seeds.batch()});
+  const auto batch = BatchOf<2>(call, in.out.front(3), {in.key.front(3), in.message.front(2)});
+  const uint32_t threads = std::min(n, kThreads), tiles = (n + threads - 1) / threads;
+  const Encryptions work{in.workspace.v, in.workspace.products, reinterpret_cast<int16_t*>(in.workspace.small_v),
+                         reinterpret_cast<int16_t*>(in.workspace.errors), count, limbs, n};
+  const uint64_t p = in.special[0];
+  const Limb *const all = TransformLimbsOf(call, in.moduli, n), *const of_p = TransformLimbsOf(call, in.special, n);
   const int log_degree = LogOf(n);
   const NttShape cut = NttShapeOf(log_degree);
-  const PublicKey public_key{key.typed_data(), static_cast<uint32_t>(keys[rank - 2])};
+  const PublicKey public_key{in.key.data, static_cast<uint32_t>(in.limbs_of_key)};
   const Grid entries{tiles, count, 1}, pairs{tiles, 2 * count, 1}, rows{tiles, count, limbs};
   const uint64_t stride = uint64_t{limbs} * n;
 
-  LaunchTernary(call, {seeds.typed_data(), *seed_batch, objects}, work.small_v, n);
-  LaunchGaussian(call, {seeds.typed_data(), *seed_batch, 2 * objects}, ThresholdsOf(call, thresholds), work.errors, n);
+  LaunchTernary(call, {in.seeds.data, seed_batch, objects}, work.small_v, n);
+  LaunchGaussian(call, {in.seeds.data, seed_batch, 2 * objects}, ThresholdsOf(call, in.thresholds), work.errors, n);
   call.Launch(SpreadSpecial, entries.blocks(), dim3(threads), 0, entries, work, p);
   LaunchNtt(call, {work.v, work.v, stride, stride, count, 1, log_degree}, of_p, cut);
-  call.Launch(TimesSpecialKey, pairs.blocks(), dim3(threads), 0, pairs, *batch, work, public_key, of_p);
+  call.Launch(TimesSpecialKey, pairs.blocks(), dim3(threads), 0, pairs, batch, work, public_key, of_p);
   LaunchInverseNtt(call, {work.products, work.products, n, n, 2 * count, 1, log_degree}, of_p, cut);
-  call.Launch(SpreadDivided, rows.blocks(), dim3(threads), 0, rows, work, out->typed_data(), all,
-              InversesOf(call, moduli, p), p);
+  call.Launch(SpreadDivided, rows.blocks(), dim3(threads), 0, rows, work, in.out.data, all,
+              InversesOf(call, in.moduli, p), p);
   LaunchNtt(call, {work.v, work.v, stride, stride, count, limbs, log_degree}, all, cut);
-  LaunchNtt(call, {out->typed_data(), out->typed_data(), stride, stride, 2 * count, limbs, log_degree}, all, cut);
-  call.Launch(AddKeyAndMessage, rows.blocks(), dim3(threads), 0, rows, *batch, work, public_key, message.typed_data(),
-              out->typed_data(), all);
-  return call.Result();
+  LaunchNtt(call, {in.out.data, in.out.data, stride, stride, 2 * count, limbs, log_degree}, all, cut);
+  call.Launch(AddKeyAndMessage, rows.blocks(), dim3(threads), 0, rows, batch, work, public_key, in.message.data,
+              in.out.data, all);
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxEncryptPublic, EncryptPublicHandler,
-                    .Arg<ffi::Buffer<ffi::U32>>()
-                        .Arg<Input>()
-                        .Arg<Input>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Attr<Moduli>("moduli")
-                        .Attr<Moduli>("special")
-                        .Attr<Moduli>("thresholds"));
+FHEJAX_CUDA_HANDLER(EncryptPublic, EncryptPublic);
 
 }  // namespace fhejax

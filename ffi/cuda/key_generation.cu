@@ -14,8 +14,6 @@
 namespace fhejax {
 namespace {
 
-using Seeds = ffi::Buffer<ffi::U32>;
-
 struct KeyShape {
   uint32_t n, limbs, special, digits, digit_size, halves;
 
@@ -91,56 +89,31 @@ const uint64_t* ProductsOf(Call& call, Moduli moduli, Moduli special) {
   });
 }
 
-// seeds: u32[*batch, 8] of masks and of errors; source, target: u64[*batch, at least limbs(QP), N] ->
-// u64[*batch, digits, limbs(QP), N], or both halves, u64[*batch, digits, 2, limbs(QP), N].
-ffi::Error SwitchingKeyHandler(Call& call, Seeds mask_seeds, Seeds error_seeds, Input source, Input target, Output out,
-                               Moduli moduli, Moduli special, int64_t digit_size, int64_t seeded, Moduli thresholds) {
-  const auto invalid = [] { return ffi::Error::InvalidArgument("fhejax_switching_key: operand shapes do not fit"); };
-  const Dimensions shape = ShapeOf(*out), sources = ShapeOf(source), targets = ShapeOf(target);
-  const size_t own = seeded ? 3 : 4;
-  if (shape.size() < own || sources.size() < 2 || targets.size() < 2 || digit_size < 1) return invalid();
-  const auto limbs = static_cast<uint32_t>(moduli.size()), size = static_cast<uint32_t>(digit_size);
-  const KeyShape key{static_cast<uint32_t>(shape.back()), limbs, static_cast<uint32_t>(special.size()),
-                     (limbs + size - 1) / size,           size,  seeded ? 1u : 2u};
-  const Secrets secrets{source.typed_data(), target.typed_data(), static_cast<uint32_t>(sources[sources.size() - 2]),
-                        static_cast<uint32_t>(targets[targets.size() - 2]), {}};
-  if (shape[shape.size() - 2] != key.all() || shape[shape.size() - own] != key.digits || sources.back() != key.n ||
-      targets.back() != key.n || std::min(secrets.source_limbs, secrets.target_limbs) < key.all())
-    return invalid();
-  const OperandShape result{shape, own};
-  const auto mask_batch = BroadcastOf<1>(result, {OperandShape{ShapeOf(mask_seeds), 1}});
-  const auto error_batch = BroadcastOf<1>(result, {OperandShape{ShapeOf(error_seeds), 1}});
-  const auto batch = BroadcastOf<2>(result, {OperandShape{sources, 2}, OperandShape{targets, 2}});
-  if (!mask_batch || !error_batch || !batch) return invalid();
-  std::vector<uint64_t> extended(moduli.begin(), moduli.end());
-  extended.insert(extended.end(), special.begin(), special.end());
+void SwitchingKey(Call& call, const handlers::SwitchingKey& in) {
+  const KeyShape key{static_cast<uint32_t>(in.n),      static_cast<uint32_t>(in.limbs),      static_cast<uint32_t>(in.specials),
+                     static_cast<uint32_t>(in.digits), static_cast<uint32_t>(in.digit_size), in.seeded ? 1u : 2u};
+  const Shape batch = in.out.batch();
+  const Secrets secrets{in.source.data, in.target.data, static_cast<uint32_t>(in.limbs_of_source),
+                        static_cast<uint32_t>(in.limbs_of_target),
+                        BatchOf<2>(call, batch, {in.source.batch(), in.target.batch()})};
+  std::vector<uint64_t> extended(in.moduli.begin(), in.moduli.end());
+  extended.insert(extended.end(), in.special.begin(), in.special.end());
   const Limb* const all = TransformLimbsOf(call, Moduli(extended.data(), extended.size()), key.n);
   const uint64_t stride = uint64_t{key.halves} * key.all() * key.n;
-  const uint32_t entries = batch->count * key.digits;
-  LaunchGaussian(call, {error_seeds.typed_data(), *error_batch, key.digits}, ThresholdsOf(call, thresholds),
-                 {out->typed_data(), stride, all, key.all()}, key.n);
-  const NttRows rows{out->typed_data(), out->typed_data(), stride, stride, entries, key.all(), LogOf(key.n)};
+  const uint32_t entries = secrets.batch.count * key.digits;
+  LaunchGaussian(call, {in.error_seeds.data, BatchOf<1>(call, batch, {in.error_seeds.batch()}), key.digits},
+                 ThresholdsOf(call, in.thresholds), {in.out.data, stride, all, key.all()}, key.n);
+  const NttRows rows{in.out.data, in.out.data, stride, stride, entries, key.all(), LogOf(key.n)};
   LaunchNtt(call, rows, all, NttShapeOf(rows.log_degree));
   const uint32_t blocks = (key.n + 3) / 4, threads = std::min(blocks, kThreads);
   const Grid grid{(blocks + threads - 1) / threads, entries, key.all()};
-  call.Launch(MakeKeys, grid.blocks(), dim3(threads), 0, grid, Streams{mask_seeds.typed_data(), *mask_batch, key.digits},
-              Secrets{secrets.source, secrets.target, secrets.source_limbs, secrets.target_limbs, *batch},
-              ProductsOf(call, moduli, special), out->typed_data(), all, key);
-  return call.Result();
+  const Streams masks{in.mask_seeds.data, BatchOf<1>(call, batch, {in.mask_seeds.batch()}), key.digits};
+  call.Launch(MakeKeys, grid.blocks(), dim3(threads), 0, grid, masks, secrets, ProductsOf(call, in.moduli, in.special),
+              in.out.data, all, key);
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxSwitchingKey, SwitchingKeyHandler,
-                    .Arg<Seeds>()
-                        .Arg<Seeds>()
-                        .Arg<Input>()
-                        .Arg<Input>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Attr<Moduli>("moduli")
-                        .Attr<Moduli>("special")
-                        .Attr<int64_t>("digit_size")
-                        .Attr<int64_t>("seeded")
-                        .Attr<Moduli>("thresholds"));
+FHEJAX_CUDA_HANDLER(SwitchingKey, SwitchingKey);
 
 }  // namespace fhejax

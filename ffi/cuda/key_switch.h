@@ -6,7 +6,7 @@
 //   Divide    as in basis.h, of both halves.
 #pragma once
 
-#include <optional>
+#include <algorithm>
 
 #include "cuda/basis.h"
 #include "cuda/inner_product.h"
@@ -27,48 +27,35 @@ struct SwitchPlan {
   uint64_t all_words() const { return all_limbs() * n(); }
 };
 
-// A switching key u64[*batch, digits, 2, limbs(QP), N]; or a seeded one: the first halves of it, u64[*batch, digits,
-// limbs(QP), N], and the seeds of the second, u32[*batch, 8].
-struct SwitchKey {
-  const uint64_t* data = nullptr;
-  const uint32_t* seeds = nullptr;
-  OperandShape shape, seeds_shape;  // of full keys, both are that of the residues
+template <typename Stated>
+SwitchPlan SwitchPlanOf(Call& call, const Stated& in) {
+  SwitchPlan plan{PrimesOf(in.moduli), PrimesOf(in.special), static_cast<uint32_t>(std::min(in.digit_size, in.limbs)),
+                  static_cast<uint32_t>(in.digits), LogOf(in.n)};
+  const Primes all = Joined(plan.moduli, plan.special);
+  plan.limbs = TransformLimbsOf(call, {all.data(), all.size()}, in.n);
+  return plan;
+}
 
-  uint64_t digits() const { return static_cast<uint64_t>(shape.shape[shape.shape.size() - shape.own_axes]); }
-  uint64_t limbs() const { return static_cast<uint64_t>(shape.shape[shape.shape.size() - 2]); }
-  uint32_t seed_count() const {
-    return seeds ? static_cast<uint32_t>(Product(seeds_shape.shape, 0, seeds_shape.shape.size() - 1)) : 0;
-  }
-};
+// The batch of a key switch with operands in the order of kSwitchOperands.
+inline SwitchBatch SwitchBatchOf(Call& call, Shape batch, Shape digits, const KeyArgument& key, Shape other) {
+  const Shape residues = key.residues.batch();
+  return BatchOf<kSwitchOperands>(call, batch, {digits, residues, key.seeded() ? key.seeds.batch() : residues, other});
+}
 
-ffi::Error MakeSwitchPlan(Call& call, int64_t degree, Moduli moduli, Moduli special, int64_t digit_size, SwitchPlan& plan);
-
-// Takes the arrays of one key from operands[index] on, and moves index behind them.
-ffi::Error TakeKey(ffi::RemainingArgs operands, size_t& index, const SwitchPlan& plan, SwitchKey& key);
-
-// The only key of an operation.
-ffi::Error TakeOneKey(ffi::RemainingArgs operands, const SwitchPlan& plan, SwitchKey& key);
-
-// The batch of a result u64[*batch, 2, limbs, N] with operands in the order of kSwitchOperands.
-std::optional<SwitchBatch> SwitchBatchOf(const Dimensions& result, const OperandShape& digits, const SwitchKey& key,
-                                         const OperandShape& other);
-
-// What a key switch works in. As workspace_words in fhejax/primitives/key_switch.py counts it.
+// What a key switch works in.
 struct SwitchMemory {
-  uint64_t* coefficients;  // [polynomials, own limbs, N]
-  uint64_t* raised;        // [polynomials, digits, all limbs, N]
-  uint64_t* masks;         // [seeds, digits, all limbs, N]
-  uint64_t* product;       // [pairs, 2, all limbs, N]
-  uint64_t* lifts;         // [pairs, 2, kept limbs, N], where coefficients and raised digits were or behind it all
+  uint64_t* coefficients;       // [polynomials, own limbs, N]
+  uint64_t* raised;             // [polynomials, digits, all limbs, N]
+  uint64_t* masks;              // [seeds, digits, all limbs, N]
+  uint64_t* product = nullptr;  // [pairs, 2, all limbs, N]
+  uint64_t* lifts = nullptr;    // [pairs, 2, kept limbs, N]
 };
 
-struct SwitchSize {
-  uint32_t polynomials, seeds, pairs, kept;  // pairs: of a product that is divided
-  bool keeps_digits = false;
-  uint64_t more = 0;  // words in place of a product
-};
-
-SwitchMemory SwitchMemoryIn(Call& call, Output& workspace, const SwitchPlan& plan, const SwitchSize& size);
+template <typename Stated>
+SwitchMemory SwitchMemoryOf(const Stated& in) {
+  const auto& work = in.workspace;
+  return {work.coefficients, work.raised, work.masks, work.product, work.lifts};
+}
 
 // The raised digits as rows; a digit's own ones are skipped.
 struct RaisedRows : WriteRows {
@@ -93,11 +80,11 @@ void LaunchRaise(Call& call, const SwitchPlan& plan, const SwitchMemory& memory,
 }
 
 // Draws the masks where there are none.
-KeyRows LaunchKeyRows(Call& call, const SwitchPlan& plan, const SwitchKey& key, uint64_t* masks);
+KeyRows LaunchKeyRows(Call& call, const SwitchPlan& plan, const KeyArgument& key, uint64_t* masks);
 
 template <typename Own, typename Out>
 void LaunchMultiply(Call& call, const SwitchPlan& plan, const SwitchMemory& memory, const SwitchBatch& batch,
-                    const SwitchKey& key, const Own& own, const Out& out) {
+                    const KeyArgument& key, const Own& own, const Out& out) {
   const DigitRows digits{memory.raised,    plan.digits,      plan.digit_size,
                          plan.own_limbs(), plan.all_limbs(), static_cast<uint32_t>(plan.n())};
   LaunchMultiplyByKey(call, batch, digits, LaunchKeyRows(call, plan, key, memory.masks), own, out, plan.limbs);

@@ -17,7 +17,8 @@ NB_MODULE(_cuda, m) {
       bundle["execute"] = nb::capsule(reinterpret_cast<void*>(execute));
       return bundle;
     };
-#define FHEJAX_REGISTER(symbol, name) handlers[name] = stages(&fhejax::symbol##Initialize, &fhejax::symbol);
+#define FHEJAX_REGISTER(Name, target) \
+  handlers[target] = stages(&fhejax::Fhejax##Name##Initialize, &fhejax::Fhejax##Name);
     FHEJAX_HANDLERS(FHEJAX_REGISTER)
 #undef FHEJAX_REGISTER
     return handlers;

@@ -44,81 +44,45 @@ struct Tensor {
   }
 };
 
-ffi::Error Refuse(const char* why) { return ffi::Error::InvalidArgument(std::string("fhejax product: ") + why); }
-
 // ModDown by P and the rescale are one division, by P q_l.
-template <typename From, typename Own>
-void LaunchProduct(Call& call, const SwitchPlan& plan, const SwitchKey& key, const SwitchBatch& batch, Output& out,
-                   Output& workspace, uint32_t polynomials, const From& from, const Own& own) {
-  const uint32_t kept = plan.own_limbs() - 1, pairs = batch.count;
-  const SwitchMemory memory = SwitchMemoryIn(call, workspace, plan, {polynomials, key.seed_count(), pairs, kept});
-  LaunchRaise(call, plan, memory, polynomials, from);
-  LaunchMultiply(call, plan, memory, batch, key, own, ProductRows(plan, memory));
-  const Division division = DivisionOf(plan, memory, pairs, kept);
-  LaunchDivision(call, division, QuotientOf(call, division, out->typed_data()));
+template <typename Stated, typename From, typename Own>
+void LaunchProduct(Call& call, const Stated& in, const SwitchPlan& plan, const SwitchBatch& batch, int64_t polynomials,
+                   const From& from, const Own& own) {
+  const SwitchMemory memory = SwitchMemoryOf(in);
+  LaunchRaise(call, plan, memory, static_cast<uint32_t>(polynomials), from);
+  LaunchMultiply(call, plan, memory, batch, in.key, own, ProductRows(plan, memory));
+  const Division division = DivisionOf(plan, memory, batch.count, plan.own_limbs() - 1);
+  LaunchDivision(call, division, QuotientOf(call, division, in.out.data));
 }
 
-// x, y: u64[*batch, 2, at least limbs, N] -> u64[*batch, 2, limbs - 1, N].
-ffi::Error MultiplyCiphertextsHandler(Call& call, Input x, Input y, ffi::RemainingArgs keys, Output out, Output workspace,
-                                      Moduli moduli, Moduli special, int64_t digit_size) {
-  const Dimensions x_shape = ShapeOf(x), y_shape = ShapeOf(y), result = ShapeOf(*out);
-  if (x_shape.size() < 3 || y_shape.size() < 3 || y_shape.back() != x_shape.back() || moduli.size() < 2 ||
-      std::min(x_shape[x_shape.size() - 2], y_shape[y_shape.size() - 2]) < static_cast<int64_t>(moduli.size()))
-    return Refuse("operand shapes do not fit");
-  SwitchPlan plan;
-  SwitchKey key;
-  if (auto error = MakeSwitchPlan(call, x_shape.back(), moduli, special, digit_size, plan); error.failure()) return error;
-  if (auto error = TakeOneKey(keys, plan, key); error.failure()) return error;
-  // The digits are those of each entry of the result.
-  const auto batch = SwitchBatchOf(result, {result, 3}, key, {x_shape, 3});
-  if (!batch) return Refuse("batch axes do not broadcast");
-  const auto operands = BroadcastOf<2>({result, 3}, {OperandShape{x_shape, 3}, OperandShape{y_shape, 3}});
-  if (!operands) return Refuse("batch axes do not broadcast");
-  const Tensor tensor{*operands,
-                      x.typed_data(),
-                      y.typed_data(),
-                      static_cast<uint64_t>(x_shape[x_shape.size() - 2]) << plan.log_degree,
-                      static_cast<uint64_t>(y_shape[y_shape.size() - 2]) << plan.log_degree,
+void MultiplyCiphertexts(Call& call, const handlers::MultiplyCiphertexts& in) {
+  const SwitchPlan plan = SwitchPlanOf(call, in);
+  const Shape batch = in.out.batch();
+  const Tensor tensor{BatchOf<2>(call, batch, {in.x.batch(), in.y.batch()}),
+                      in.x.data,
+                      in.y.data,
+                      static_cast<uint64_t>(in.limbs_of_x) << plan.log_degree,
+                      static_cast<uint64_t>(in.limbs_of_y) << plan.log_degree,
                       Products(call, plan.moduli, plan.special),
                       plan.own_limbs(),
                       plan.log_degree};
-  LaunchProduct(call, plan, key, *batch, out, workspace, batch->count, tensor, tensor);
-  return call.Result();
+  // The digits are those of each entry of the result.
+  LaunchProduct(call, in, plan, SwitchBatchOf(call, batch, batch, in.key, in.x.batch()), in.batch, tensor, tensor);
 }
 
-// d: u64[*batch, 3, limbs, N] -> u64[*batch, 2, limbs - 1, N].
-ffi::Error RelinearizeRescaleHandler(Call& call, Input d, ffi::RemainingArgs keys, Output out, Output workspace,
-                                     Moduli moduli, Moduli special, int64_t digit_size) {
-  const Dimensions shape = ShapeOf(d);
-  if (shape.size() < 3 || shape[shape.size() - 2] != static_cast<int64_t>(moduli.size()) || moduli.size() < 2 ||
-      shape[shape.size() - 3] != 3)
-    return Refuse("operand shapes do not fit");
-  SwitchPlan plan;
-  SwitchKey key;
-  if (auto error = MakeSwitchPlan(call, shape.back(), moduli, special, digit_size, plan); error.failure()) return error;
-  if (auto error = TakeOneKey(keys, plan, key); error.failure()) return error;
-  const auto batch = SwitchBatchOf(ShapeOf(*out), {shape, 3}, key, {shape, 3});
-  if (!batch) return Refuse("batch axes do not broadcast");
+void RelinearizeRescale(Call& call, const handlers::RelinearizeRescale& in) {
+  const SwitchPlan plan = SwitchPlanOf(call, in);
   const uint64_t words = plan.own_words();
-  const uint64_t* const d0 = d.typed_data();
-  LaunchProduct(call, plan, key, *batch, out, workspace, static_cast<uint32_t>(Product(shape, 0, shape.size() - 3)),
+  const uint64_t* const d0 = in.d.data;
+  LaunchProduct(call, in, plan, SwitchBatchOf(call, in.out.batch(), in.d.batch(), in.key, in.d.batch()), in.d.entries,
                 ReadRows{d0 + 2 * words, 3 * words, plan.log_degree},
                 OwnRows{d0 + 2 * words, d0, d0 + words, Products(call, plan.moduli, plan.special), 3 * words,
                         plan.own_limbs(), static_cast<uint32_t>(plan.n())});
-  return call.Result();
 }
-
-#define FHEJAX_PRODUCT               \
-  .RemainingArgs()                   \
-      .Ret<ffi::Buffer<ffi::U64>>()  \
-      .Ret<ffi::Buffer<ffi::U64>>()  \
-      .Attr<Moduli>("moduli")        \
-      .Attr<Moduli>("special")       \
-      .Attr<int64_t>("digit_size")
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxMultiplyCiphertexts, MultiplyCiphertextsHandler, .Arg<Input>().Arg<Input>() FHEJAX_PRODUCT);
-FHEJAX_CUDA_HANDLER(FhejaxRelinearizeRescale, RelinearizeRescaleHandler, .Arg<Input>() FHEJAX_PRODUCT);
+FHEJAX_CUDA_HANDLER(MultiplyCiphertexts, MultiplyCiphertexts);
+FHEJAX_CUDA_HANDLER(RelinearizeRescale, RelinearizeRescale);
 
 }  // namespace fhejax

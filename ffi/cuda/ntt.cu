@@ -33,36 +33,20 @@ void LaunchInverseNtt(Call& call, const NttRows& rows, const Limb* limbs, NttSha
 
 namespace {
 
-// x: u64[*batch, limbs, N], one modulus a limb.
-template <typename Transform>
-ffi::Error TransformRows(Call& call, Input x, Output out, Moduli moduli, const Transform& transform) {
-  const Dimensions shape = ShapeOf(x);
-  if (shape.size() < 2 || shape[shape.size() - 2] != static_cast<int64_t>(moduli.size()))
-    return ffi::Error::InvalidArgument("fhejax_ntt: the limb axis does not match the moduli");
-  const int64_t n = shape.back(), entries = Product(shape, 0, shape.size() - 2);
-  if (n < 2 || n & (n - 1) || entries > UINT32_MAX)
-    return ffi::Error::InvalidArgument("fhejax_ntt: the degree is no power of two, or the batch too large");
-  const uint64_t stride = static_cast<uint64_t>(n) * moduli.size();
-  const NttRows rows{x.typed_data(), out->typed_data(),
-                     stride,         stride,
-                     static_cast<uint32_t>(entries), static_cast<uint32_t>(moduli.size()), LogOf(n)};
-  transform(call, rows, TransformLimbsOf(call, moduli, n), NttShapeOf(rows.log_degree));
-  return call.Result();
+template <typename Stated, typename Transform>
+void TransformRows(Call& call, const Stated& in, const Transform& transform) {
+  const auto stride = static_cast<uint64_t>(in.n * in.limbs);
+  const NttRows rows{in.x.data, in.out.data, stride, stride, static_cast<uint32_t>(in.batch), static_cast<uint32_t>(in.limbs),
+                     LogOf(in.n)};
+  transform(call, rows, TransformLimbsOf(call, in.moduli, in.n), NttShapeOf(rows.log_degree));
 }
 
-ffi::Error NttHandler(Call& call, Input x, Output out, Moduli moduli) {
-  return TransformRows(call, x, out, moduli, LaunchNtt);
-}
-
-ffi::Error InverseNttHandler(Call& call, Input x, Output out, Moduli moduli) {
-  return TransformRows(call, x, out, moduli, LaunchInverseNtt);
-}
-
-#define FHEJAX_UNARY .Arg<Input>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli")
+void Forward(Call& call, const handlers::Ntt& in) { TransformRows(call, in, LaunchNtt); }
+void Inverse(Call& call, const handlers::InverseNtt& in) { TransformRows(call, in, LaunchInverseNtt); }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxNtt, NttHandler, FHEJAX_UNARY);
-FHEJAX_CUDA_HANDLER(FhejaxInverseNtt, InverseNttHandler, FHEJAX_UNARY);
+FHEJAX_CUDA_HANDLER(Ntt, Forward);
+FHEJAX_CUDA_HANDLER(InverseNtt, Inverse);
 
 }  // namespace fhejax

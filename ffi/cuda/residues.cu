@@ -13,9 +13,6 @@
 namespace fhejax {
 namespace {
 
-using RealInput = ffi::Buffer<ffi::F64>;
-using RealOutput = ffi::ResultBuffer<ffi::F64>;
-
 // 2^e mod q for 0 <= e < 2^11: the largest exponent of a product of doubles is 2 (2047 - 1075).
 FHEJAX_DEVICE uint64_t PowerOfTwo(int e, const Modulus& q) {
   uint64_t power = 1, square = 2;
@@ -74,103 +71,68 @@ struct Sizes {
   }
 };
 
-// Of residues u64[*batch, limbs, N], or of coefficients f64[*batch, N].
-template <typename Buffer>
-bool SizesOf(const Buffer& buffer, size_t own, Moduli moduli, Sizes& sizes) {
-  const Dimensions shape = ShapeOf(buffer);
-  if (shape.size() < own || (own == 2 && shape[shape.size() - 2] != static_cast<int64_t>(moduli.size()))) return false;
-  sizes = {static_cast<uint32_t>(Product(shape, 0, shape.size() - own)), static_cast<uint32_t>(moduli.size()),
-           static_cast<uint32_t>(shape.back())};
-  return true;
-}
-
-ffi::Error Misfit() { return ffi::Error::InvalidArgument("fhejax: the shapes do not fit the moduli"); }
-
-void LaunchRound(Call& call, RealInput& a, Output& out, const Sizes& sizes, const Limb* limbs, double scale) {
+template <typename Stated>
+void LaunchRound(Call& call, const Stated& in, const Sizes& sizes, const Limb* limbs) {
   const uint32_t threads = std::min(sizes.n, kThreads);
   const Grid grid{(sizes.n + threads - 1) / threads, sizes.entries, 1};
-  call.Launch(RoundToResidues, grid.blocks(), dim3(threads), 0, grid, a.typed_data(), out->typed_data(), limbs, sizes.limbs,
-              sizes.n, Split(scale));
+  call.Launch(RoundToResidues, grid.blocks(), dim3(threads), 0, grid, in.a.data, in.out.data, limbs, sizes.limbs, sizes.n,
+              Split(in.scale));
 }
 
-// a: f64[*batch, N] -> u64[*batch, limbs, N].
-ffi::Error RoundToResiduesHandler(Call& call, RealInput a, Output out, Moduli moduli, double scale) {
-  Sizes sizes{};
-  if (!SizesOf(a, 1, moduli, sizes)) return Misfit();
-  LaunchRound(call, a, out, sizes, LimbsOf(call, moduli), scale);
-  return call.Result();
+template <typename Stated>
+Sizes SizesOf(const Stated& in, int64_t n) {
+  return {static_cast<uint32_t>(in.batch), static_cast<uint32_t>(in.limbs), static_cast<uint32_t>(n)};
 }
 
-// The same, in NTT form.
-ffi::Error EncodeCoefficientsHandler(Call& call, RealInput a, Output out, Moduli moduli, double scale) {
-  Sizes sizes{};
-  if (!SizesOf(a, 1, moduli, sizes)) return Misfit();
-  const Limb* const limbs = TransformLimbsOf(call, moduli, sizes.n);
-  LaunchRound(call, a, out, sizes, limbs, scale);
-  const NttRows rows = sizes.Rows(out->typed_data(), out->typed_data());
+void RoundCoefficients(Call& call, const handlers::RoundToResidues& in) {
+  LaunchRound(call, in, SizesOf(in, in.values), LimbsOf(call, in.moduli));
+}
+
+// To NTT form.
+void EncodeCoefficients(Call& call, const handlers::EncodeCoefficients& in) {
+  const Limb* const limbs = TransformLimbsOf(call, in.moduli, in.n);
+  const Sizes sizes = SizesOf(in, in.n);
+  LaunchRound(call, in, sizes, limbs);
+  const NttRows rows = sizes.Rows(in.out.data, in.out.data);
   LaunchNtt(call, rows, limbs, NttShapeOf(rows.log_degree));
-  return call.Result();
 }
 
-// x: u64[*batch, limbs, N] -> f64[*batch, N].
-ffi::Error ResiduesToFloatHandler(Call& call, Input x, RealOutput out, Moduli moduli, Places places) {
-  Sizes sizes{};
-  if (!SizesOf(x, 2, moduli, sizes)) return Misfit();
-  LaunchCentredValues(call, x.typed_data(), sizes.entries, sizes.n, moduli, places, out->typed_data());
-  return call.Result();
+void ResiduesToFloat(Call& call, const handlers::ResiduesToFloat& in) {
+  LaunchCentredValues(call, in.x.data, static_cast<uint32_t>(in.batch), static_cast<uint32_t>(in.values), in.moduli,
+                      in.places, in.out.data);
 }
 
-// From NTT form, by way of `work`, to f64[*batch, N].
-void LaunchDecode(Call& call, const Sizes& sizes, const uint64_t* from, uint64_t* work, Moduli moduli, Places places,
-                  RealOutput& out) {
+// From NTT form, by way of `work`.
+template <typename Stated>
+void LaunchDecode(Call& call, const Stated& in, const uint64_t* from, uint64_t* work) {
+  const Sizes sizes = SizesOf(in, in.n);
   const NttRows rows = sizes.Rows(from, work);
-  LaunchInverseNtt(call, rows, TransformLimbsOf(call, moduli, sizes.n), NttShapeOf(rows.log_degree));
-  LaunchCentredValues(call, work, sizes.entries, sizes.n, moduli, places, out->typed_data());
+  LaunchInverseNtt(call, rows, TransformLimbsOf(call, in.moduli, in.n), NttShapeOf(rows.log_degree));
+  LaunchCentredValues(call, work, sizes.entries, sizes.n, in.moduli, in.places, in.out.data);
 }
 
-// x: u64[*batch, limbs, N] in NTT form -> f64[*batch, N].
-ffi::Error DecodeCoefficientsHandler(Call& call, Input x, RealOutput out, Output workspace, Moduli moduli, Places places) {
-  Sizes sizes{};
-  if (!SizesOf(x, 2, moduli, sizes)) return Misfit();
-  uint64_t* const work = call.Workspace(workspace, x.element_count());
-  LaunchDecode(call, sizes, x.typed_data(), work, moduli, places, out);
-  return call.Result();
+void DecodeCoefficients(Call& call, const handlers::DecodeCoefficients& in) {
+  LaunchDecode(call, in, in.x.data, in.workspace.coefficients);
 }
 
-// data: u64[*batch, components, limbs, N]; secret: u64[*batch, key limbs, N] -> f64[*batch, N].
-ffi::Error DecryptCoefficientsHandler(Call& call, Input data, Input secret, RealOutput out, Output workspace, Moduli moduli,
-                                      Places places) {
-  const Dimensions shape = ShapeOf(data), secrets = ShapeOf(secret), result = ShapeOf(*out);
-  const size_t rank = shape.size();
-  const auto limbs = static_cast<uint32_t>(moduli.size());
-  if (rank < 3 || secrets.size() != rank - 1 || result.size() != rank - 2 || shape[rank - 2] != limbs ||
-      secrets[rank - 3] < limbs || shape[rank - 3] < 1)
-    return Misfit();
-  const auto batch = BroadcastOf<2>({result, 1}, {OperandShape{shape, 3}, OperandShape{secrets, 2}});
-  if (!batch) return ffi::Error::InvalidArgument("fhejax_decrypt_coefficients: batch axes do not broadcast");
-  const Sizes sizes{batch->count, limbs, static_cast<uint32_t>(shape.back())};
+void DecryptCoefficients(Call& call, const handlers::DecryptCoefficients& in) {
+  const auto batch = BatchOf<2>(call, in.out.batch(), {in.data.batch(), in.secret.batch()});
+  const Sizes sizes = SizesOf(in, in.n);
   const uint32_t threads = std::min(sizes.n, kThreads);
-  const Grid grid{(sizes.n + threads - 1) / threads, sizes.entries, limbs};
-  uint64_t* const work = call.Workspace(workspace, uint64_t{sizes.entries} * limbs * sizes.n);
-  call.Launch(EvaluateAtSecret, grid.blocks(), dim3(threads), 0, grid, *batch, data.typed_data(), secret.typed_data(), work,
-              LimbsOf(call, moduli), static_cast<uint32_t>(shape[rank - 3]), static_cast<uint32_t>(secrets[rank - 3]),
+  const Grid grid{(sizes.n + threads - 1) / threads, sizes.entries, sizes.limbs};
+  uint64_t* const work = in.workspace.coefficients;
+  call.Launch(EvaluateAtSecret, grid.blocks(), dim3(threads), 0, grid, batch, in.data.data, in.secret.data, work,
+              LimbsOf(call, in.moduli), static_cast<uint32_t>(in.components), static_cast<uint32_t>(in.limbs_of_secret),
               sizes.n);
-  LaunchDecode(call, sizes, work, work, moduli, places, out);
-  return call.Result();
+  LaunchDecode(call, in, work, work);
 }
-
-#define FHEJAX_FROM_FLOAT .Arg<RealInput>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli").Attr<double>("scale")
-#define FHEJAX_TO_FLOAT .Attr<Moduli>("moduli").Attr<Places>("places")
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxRoundToResidues, RoundToResiduesHandler, FHEJAX_FROM_FLOAT);
-FHEJAX_CUDA_HANDLER(FhejaxEncodeCoefficients, EncodeCoefficientsHandler, FHEJAX_FROM_FLOAT);
-FHEJAX_CUDA_HANDLER(FhejaxResiduesToFloat, ResiduesToFloatHandler,
-                    .Arg<Input>().Ret<ffi::Buffer<ffi::F64>>() FHEJAX_TO_FLOAT);
-FHEJAX_CUDA_HANDLER(FhejaxDecodeCoefficients, DecodeCoefficientsHandler,
-                    .Arg<Input>().Ret<ffi::Buffer<ffi::F64>>().Ret<ffi::Buffer<ffi::U64>>() FHEJAX_TO_FLOAT);
-FHEJAX_CUDA_HANDLER(FhejaxDecryptCoefficients, DecryptCoefficientsHandler,
-                    .Arg<Input>().Arg<Input>().Ret<ffi::Buffer<ffi::F64>>().Ret<ffi::Buffer<ffi::U64>>() FHEJAX_TO_FLOAT);
+FHEJAX_CUDA_HANDLER(RoundToResidues, RoundCoefficients);
+FHEJAX_CUDA_HANDLER(EncodeCoefficients, EncodeCoefficients);
+FHEJAX_CUDA_HANDLER(ResiduesToFloat, ResiduesToFloat);
+FHEJAX_CUDA_HANDLER(DecodeCoefficients, DecodeCoefficients);
+FHEJAX_CUDA_HANDLER(DecryptCoefficients, DecryptCoefficients);
 
 }  // namespace fhejax

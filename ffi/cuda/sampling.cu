@@ -9,9 +9,6 @@
 namespace fhejax {
 namespace {
 
-using Words = ffi::Buffer<ffi::U32>;
-using WordsOut = ffi::ResultBuffer<ffi::U32>;
-
 constexpr uint32_t kDrawing = 64;  // threads of a block that draws: small, for many blocks of few polynomials
 
 // Draws of kEach values from a block of the stream, -1..1 or below 2^15 in absolute value.
@@ -122,64 +119,40 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t k = 0; k < kBlockWords; ++k) to[k] = words[k];
 }
 
-// out: u64[*batch, count, limbs, N]; seeds: u32[*batch, 8].
-ffi::Error StreamsOf(const Words& seeds, Output& out, Moduli moduli, Streams& streams) {
-  const Dimensions shape = ShapeOf(*out), have = ShapeOf(seeds);
-  if (shape.size() < 3 || shape[shape.size() - 2] != static_cast<int64_t>(moduli.size()))
-    return ffi::Error::InvalidArgument("fhejax_sample: the limb axis does not match the moduli");
-  const auto batch = BroadcastOf<1>({shape, 3}, {OperandShape{have, 1}});
-  if (!batch || have.back() != 8)
-    return ffi::Error::InvalidArgument("fhejax_sample: the seeds do not match the result");
-  streams = {seeds.typed_data(), *batch, static_cast<uint32_t>(shape[shape.size() - 3])};
-  return ffi::Error::Success();
+template <typename Stated>
+Streams StreamsOf(Call& call, const Stated& in) {
+  return {in.seeds.data, BatchOf<1>(call, in.out.batch(), {in.seeds.batch()}), static_cast<uint32_t>(in.count)};
 }
 
-uint32_t DegreeOf(Output& out) { return static_cast<uint32_t>(out->dimensions().back()); }
-
-ResidueRows RowsOf(Call& call, Output& out, Moduli moduli) {
-  return {out->typed_data(), moduli.size() * DegreeOf(out), LimbsOf(call, moduli), static_cast<uint32_t>(moduli.size())};
+template <typename Stated>
+ResidueRows RowsOf(Call& call, const Stated& in) {
+  return {in.out.data, static_cast<uint64_t>(in.limbs * in.values), LimbsOf(call, in.moduli),
+          static_cast<uint32_t>(in.limbs)};
 }
 
-ffi::Error SampleUniformHandler(Call& call, Words seeds, Output out, Moduli moduli) {
-  Streams streams{};
-  if (auto error = StreamsOf(seeds, out, moduli, streams); error.failure()) return error;
-  const uint32_t n = DegreeOf(out), blocks = (n + 3) / 4, threads = std::min(blocks, kThreads);
-  const Grid grid{(blocks + threads - 1) / threads, streams.entries(), static_cast<uint32_t>(moduli.size())};
-  call.Launch(DrawUniform, grid.blocks(), dim3(threads), 0, grid, streams, out->typed_data(), LimbsOf(call, moduli), n);
-  return call.Result();
+void SampleUniform(Call& call, const handlers::SampleUniform& in) {
+  const Streams streams = StreamsOf(call, in);
+  const auto n = static_cast<uint32_t>(in.values), blocks = (n + 3) / 4, threads = std::min(blocks, kThreads);
+  const Grid grid{(blocks + threads - 1) / threads, streams.entries(), static_cast<uint32_t>(in.limbs)};
+  call.Launch(DrawUniform, grid.blocks(), dim3(threads), 0, grid, streams, in.out.data, LimbsOf(call, in.moduli), n);
 }
 
-ffi::Error SampleTernaryHandler(Call& call, Words seeds, Output out, Moduli moduli) {
-  Streams streams{};
-  if (auto error = StreamsOf(seeds, out, moduli, streams); error.failure()) return error;
-  LaunchTernary(call, streams, RowsOf(call, out, moduli), DegreeOf(out));
-  return call.Result();
+void SampleTernary(Call& call, const handlers::SampleTernary& in) {
+  LaunchTernary(call, StreamsOf(call, in), RowsOf(call, in), static_cast<uint32_t>(in.values));
 }
 
-ffi::Error SampleGaussianHandler(Call& call, Words seeds, Output out, Moduli moduli, Moduli thresholds) {
-  Streams streams{};
-  if (auto error = StreamsOf(seeds, out, moduli, streams); error.failure()) return error;
-  LaunchGaussian(call, streams, ThresholdsOf(call, thresholds), RowsOf(call, out, moduli), DegreeOf(out));
-  return call.Result();
+void SampleGaussian(Call& call, const handlers::SampleGaussian& in) {
+  LaunchGaussian(call, StreamsOf(call, in), ThresholdsOf(call, in.thresholds), RowsOf(call, in),
+                 static_cast<uint32_t>(in.values));
 }
 
-// key: u32[*batch, 8]; place: u32[*batch, count, 4]; out: u32[*batch, count, 16].
-ffi::Error ChaCha20Handler(Call& call, Words key, Words place, WordsOut out) {
-  const Dimensions shape = ShapeOf(*out), places = ShapeOf(place), keys = ShapeOf(key);
-  if (shape.size() < 2 || places.size() != shape.size() || places[shape.size() - 2] != shape[shape.size() - 2] ||
-      shape.back() != kBlockWords || places.back() != 4 || keys.empty() || keys.back() != 8)
-    return ffi::Error::InvalidArgument("fhejax_chacha20: the shapes do not fit");
-  const auto batch = BroadcastOf<2>({shape, 2}, {OperandShape{keys, 1}, OperandShape{places, 2}});
-  if (!batch) return ffi::Error::InvalidArgument("fhejax_chacha20: batch axes do not broadcast");
-  const auto count = static_cast<uint32_t>(shape[shape.size() - 2]);
+void ChaCha20Blocks(Call& call, const handlers::Chacha20& in) {
+  const auto batch = BatchOf<2>(call, in.out.batch(), {in.key.batch(), in.place.batch()});
+  const auto count = static_cast<uint32_t>(in.count);
   const uint32_t threads = std::clamp(count, 1u, kThreads);
-  const Grid grid{(count + threads - 1) / threads, batch->count, 1};
-  call.Launch(ChaCha20, grid.blocks(), dim3(threads), 0, grid, *batch, key.typed_data(), place.typed_data(),
-              out->typed_data(), count);
-  return call.Result();
+  const Grid grid{(count + threads - 1) / threads, batch.count, 1};
+  call.Launch(ChaCha20, grid.blocks(), dim3(threads), 0, grid, batch, in.key.data, in.place.data, in.out.data, count);
 }
-
-#define FHEJAX_SAMPLE .Arg<Words>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli")
 
 }  // namespace
 
@@ -205,9 +178,9 @@ void LaunchGaussian(Call& call, const Streams& streams, Thresholds thresholds, c
   Launch(call, streams, Gaussian{thresholds}, Residues{out}, n);
 }
 
-FHEJAX_CUDA_HANDLER(FhejaxSampleUniform, SampleUniformHandler, FHEJAX_SAMPLE);
-FHEJAX_CUDA_HANDLER(FhejaxSampleTernary, SampleTernaryHandler, FHEJAX_SAMPLE);
-FHEJAX_CUDA_HANDLER(FhejaxSampleGaussian, SampleGaussianHandler, FHEJAX_SAMPLE.Attr<Moduli>("thresholds"));
-FHEJAX_CUDA_HANDLER(FhejaxChaCha20, ChaCha20Handler, .Arg<Words>().Arg<Words>().Ret<ffi::Buffer<ffi::U32>>());
+FHEJAX_CUDA_HANDLER(SampleUniform, SampleUniform);
+FHEJAX_CUDA_HANDLER(SampleTernary, SampleTernary);
+FHEJAX_CUDA_HANDLER(SampleGaussian, SampleGaussian);
+FHEJAX_CUDA_HANDLER(Chacha20, ChaCha20Blocks);
 
 }  // namespace fhejax

@@ -15,16 +15,6 @@ struct Shuffles {
   uint32_t* places;  // [entries, N]
   int16_t* values;   // [entries, N]
   uint32_t weight, n;
-
-  static uint64_t Words(uint64_t entries, uint64_t weight, uint64_t n) {
-    return entries * (weight + (n + 1) / 2 + (n + 3) / 4);
-  }
-  Shuffles(uint64_t* words, uint32_t entries, uint32_t weight, uint32_t n)
-      : steps(words),
-        places(reinterpret_cast<uint32_t*>(words + uint64_t{entries} * weight)),
-        values(reinterpret_cast<int16_t*>(words + uint64_t{entries} * (weight + (n + 1) / 2))),
-        weight(weight),
-        n(n) {}
 };
 
 // u mod left for u < 2^127 and left < 2^32, by halves: no product overflows.
@@ -78,35 +68,21 @@ __global__ void __launch_bounds__(kThreads)
       ResidueOfSmall(values[uint64_t{tile.entry} * n + at], limbs[tile.limb].modulus.value);
 }
 
-// seeds: u32[*batch, 8] -> u64[*batch, count, limbs, N].
-ffi::Error SampleSparseTernaryHandler(Call& call, ffi::Buffer<ffi::U32> seeds, Output out, Output workspace, Moduli moduli,
-                                      int64_t weight) {
-  const Dimensions shape = ShapeOf(*out), have = ShapeOf(seeds);
-  const auto limbs = static_cast<uint32_t>(moduli.size());
-  if (shape.size() < 3 || shape[shape.size() - 2] != limbs || weight < 0 || weight > shape.back() || have.back() != 8)
-    return ffi::Error::InvalidArgument("fhejax_sample_sparse_ternary: the shapes or the weight");
-  const auto batch = BroadcastOf<1>({shape, 3}, {OperandShape{have, 1}});
-  if (!batch) return ffi::Error::InvalidArgument("fhejax_sample_sparse_ternary: the seeds do not match the result");
-  const Streams streams{seeds.typed_data(), *batch, static_cast<uint32_t>(shape[shape.size() - 3])};
-  const auto n = static_cast<uint32_t>(shape.back()), steps = static_cast<uint32_t>(weight);
+void LaunchShuffles(Call& call, const handlers::SampleSparseTernary& in) {
+  const Streams streams{in.seeds.data, BatchOf<1>(call, in.out.batch(), {in.seeds.batch()}), static_cast<uint32_t>(in.count)};
+  const auto n = static_cast<uint32_t>(in.values), limbs = static_cast<uint32_t>(in.limbs);
   const uint32_t threads = std::min(n, kThreads), tiles = (n + threads - 1) / threads, entries = streams.entries();
-  const Shuffles shuffles(call.Workspace(workspace, Shuffles::Words(entries, steps, n)), entries, steps, n);
+  const Shuffles shuffles{in.workspace.steps, reinterpret_cast<uint32_t*>(in.workspace.positions),
+                          reinterpret_cast<int16_t*>(in.workspace.signs), static_cast<uint32_t>(in.weight), n};
   const Grid grid{tiles, entries, 1}, all{tiles, entries, limbs};
   constexpr uint32_t kShuffling = 32;
   call.Launch(Prepare, grid.blocks(), dim3(threads), 0, grid, streams, shuffles);
   call.Launch(Shuffle, (entries + kShuffling - 1) / kShuffling, dim3(kShuffling), 0, shuffles, entries);
-  call.Launch(SpreadValues, all.blocks(), dim3(threads), 0, all, shuffles.values, out->typed_data(), LimbsOf(call, moduli),
-              n);
-  return call.Result();
+  call.Launch(SpreadValues, all.blocks(), dim3(threads), 0, all, shuffles.values, in.out.data, LimbsOf(call, in.moduli), n);
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxSampleSparseTernary, SampleSparseTernaryHandler,
-                    .Arg<ffi::Buffer<ffi::U32>>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Ret<ffi::Buffer<ffi::U64>>()
-                        .Attr<Moduli>("moduli")
-                        .Attr<int64_t>("weight"));
+FHEJAX_CUDA_HANDLER(SampleSparseTernary, LaunchShuffles);
 
 }  // namespace fhejax

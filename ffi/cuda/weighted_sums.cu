@@ -62,32 +62,21 @@ __global__ void __launch_bounds__(kThreads, 2)
   });
 }
 
-uint32_t Ceiling(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
-// x: u64[*batch, terms, components, limbs, N], weights: u64[*batch, sums, limbs, terms] ->
-// u64[*batch, sums, components, limbs, N].
-ffi::Error WeightedSumsHandler(Call& call, Input x, Input weights, Output out, Moduli moduli) {
-  const Dimensions shape = ShapeOf(x), numbers = ShapeOf(weights), result = ShapeOf(*out);
-  const auto limbs = static_cast<uint32_t>(moduli.size());
-  if (shape.size() < 4 || numbers.size() < 3 || result.size() < 4 || shape[shape.size() - 2] != limbs ||
-      numbers[numbers.size() - 2] != limbs || numbers.back() != shape[shape.size() - 4])
-    return ffi::Error::InvalidArgument("fhejax_weighted_sums: operand shapes do not fit");
-  const auto batch = BroadcastOf<2>({result, 4}, {OperandShape{shape, 4}, OperandShape{numbers, 3}});
-  if (!batch) return ffi::Error::InvalidArgument("fhejax_weighted_sums: batch axes do not broadcast");
-  SumsShape sizes{static_cast<uint32_t>(shape.back()), static_cast<uint32_t>(shape[shape.size() - 3]),
-                  static_cast<uint32_t>(numbers.back()), static_cast<uint32_t>(numbers[numbers.size() - 3]), 1};
-  const uint32_t groups = std::min(Ceiling(sizes.sums, kSums), kGroups);
+void LaunchSums(Call& call, const handlers::WeightedSums& in) {
+  const auto batch = BatchOf<2>(call, in.out.batch(), {in.x.batch(), in.weights.batch()});
+  SumsShape sizes{static_cast<uint32_t>(in.values), static_cast<uint32_t>(in.components), static_cast<uint32_t>(in.terms),
+                  static_cast<uint32_t>(in.sums), 1};
+  const auto groups = std::min(static_cast<uint32_t>(Ceiling(in.sums, kSums)), kGroups);
   const dim3 block(std::min(std::max(kThreads / groups / kLeastColumns * kLeastColumns, kLeastColumns), sizes.n), groups);
-  sizes.groups = Ceiling(sizes.sums, kSums * groups);
-  const Grid grid{Ceiling(sizes.n, block.x) * sizes.components * sizes.groups, batch->count, limbs};
-  call.Launch(WeightedSums, grid.blocks(), block, 0, grid, *batch, x.typed_data(), weights.typed_data(), out->typed_data(),
-              LimbsOf(call, moduli), sizes);
-  return call.Result();
+  sizes.groups = static_cast<uint32_t>(Ceiling(in.sums, kSums * groups));
+  const Grid grid{static_cast<uint32_t>(Ceiling(in.values, block.x)) * sizes.components * sizes.groups, batch.count,
+                  static_cast<uint32_t>(in.limbs)};
+  call.Launch(WeightedSums, grid.blocks(), block, 0, grid, batch, in.x.data, in.weights.data, in.out.data,
+              LimbsOf(call, in.moduli), sizes);
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(FhejaxWeightedSums, WeightedSumsHandler,
-                    .Arg<Input>().Arg<Input>().Ret<ffi::Buffer<ffi::U64>>().Attr<Moduli>("moduli"));
+FHEJAX_CUDA_HANDLER(WeightedSums, LaunchSums);
 
 }  // namespace fhejax

@@ -44,22 +44,6 @@ inline AlignedWords RandomRow(int64_t n, uint64_t bound, Fill fill) {
   return row;
 }
 
-// Miller and Rabin with the first twelve primes, which is certain below 2^64.
-inline bool IsPrime(uint64_t q) {
-  const int twos = __builtin_ctzll(q - 1);
-  for (const uint64_t base : {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37}) {
-    if (q % base == 0) return q == base;
-    uint64_t power = Power(base, (q - 1) >> twos, q);
-    bool composite = power != 1 && power != q - 1;
-    for (int i = 1; i < twos && composite; ++i) {
-      power = MultiplySlow(power, power, q);
-      composite = power != q - 1;
-    }
-    if (composite) return false;
-  }
-  return true;
-}
-
 // The largest primes 1 mod 2n of so many bits, distinct; a size that has no more of them is left out.
 inline std::vector<uint64_t> Chain(int64_t n, const std::vector<int>& bits) {
   std::vector<uint64_t> primes;

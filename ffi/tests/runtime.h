@@ -6,13 +6,15 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
-#include "cpu/batch.h"
+#include "xla/ffi/api/c_api.h"
+
 #include "cpu/tables.h"
 
 struct XLA_FFI_Error {
@@ -20,6 +22,14 @@ struct XLA_FFI_Error {
 };
 
 namespace fhejax {
+
+using Dimensions = std::vector<int64_t>;
+
+inline int64_t Product(const Dimensions& dimensions) {
+  int64_t product = 1;
+  for (const int64_t size : dimensions) product *= size;
+  return product;
+}
 
 class Workers {
  public:
@@ -88,8 +98,8 @@ struct Array {
   AlignedWords words;
 
   Array(XLA_FFI_DataType type, Dimensions shape) : type(type), shape(std::move(shape)) {
-    const int64_t count = Product(this->shape, 0, this->shape.size());
-    words.assign(type == XLA_FFI_DataType_U32 ? count / 2 : type == XLA_FFI_DataType_C128 ? 2 * count : count, 0);
+    const int64_t count = Product(this->shape);
+    words.assign(type == XLA_FFI_DataType_U32 ? (count + 1) / 2 : type == XLA_FFI_DataType_C128 ? 2 * count : count, 0);
   }
   XLA_FFI_Buffer Buffer() {
     const auto rank = static_cast<int64_t>(shape.size());
@@ -99,10 +109,9 @@ struct Array {
 
 using Attribute = std::variant<std::vector<uint64_t>, std::vector<double>, int64_t, double>;
 
-// A handler with what it is called with; `results` have the shapes of its results.
+// What a handler is called with; `results` have the shapes of its results.
 struct Call {
   std::string name;
-  XLA_FFI_Handler* handler;
   std::vector<Array> operands, results;
   std::map<std::string, Attribute> attributes;  // XLA sorts them too
 };
@@ -148,8 +157,10 @@ class AttributeTable {
   std::vector<void*> values_;
 };
 
-// Runs the handler and returns its results. Several threads may run one call.
-inline std::vector<Array> Run(Call call, Workers& workers) {
+using Handlers = std::map<std::string, XLA_FFI_Handler*>;  // by the name under which XLA knows them
+
+// What the handler complains of, or nothing; fills the results.
+inline std::string ErrorOf(Call& call, XLA_FFI_Handler* handler, Workers& workers) {
   std::vector<XLA_FFI_Buffer> buffers;
   std::vector<void*> pointers;
   for (auto* arrays : {&call.operands, &call.results})
@@ -169,8 +180,14 @@ inline std::vector<Array> Run(Call call, Workers& workers) {
   frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, static_cast<int64_t>(results), result_types.data(),
                 pointers.data() + operands};
   frame.attrs = attributes.View();
-  if (const XLA_FFI_Error* const error = call.handler(&frame)) {
-    std::fprintf(stderr, "%s: %s\n", call.name.c_str(), error->message.c_str());
+  const std::unique_ptr<XLA_FFI_Error> error(handler(&frame));
+  return error ? error->message : "";
+}
+
+// Runs the handler and returns its results. Several threads may run one call.
+inline std::vector<Array> Run(Call call, XLA_FFI_Handler* handler, Workers& workers) {
+  if (const std::string error = ErrorOf(call, handler, workers); !error.empty()) {
+    std::fprintf(stderr, "%s: %s\n", call.name.c_str(), error.c_str());
     std::abort();
   }
   return std::move(call.results);

@@ -62,6 +62,4 @@ _automorphism = define_primitive(
     "automorphism",
     abstract=_abstract,
     reference=_reference,
-    handler="fhejax_automorphism_v1",
-    attributes=lambda *, element: {"element": np.int64(element)},
 )

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, UInt64
 
 from fhejax import _compat
-from fhejax.primitives.define import check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import check_residues, define_primitive
 from fhejax.primitives.modular import (
     Residues,
     add_mod,
@@ -171,22 +171,14 @@ _convert_basis = define_primitive(
     "convert_basis",
     abstract=_abstract_convert,
     reference=_reference_convert,
-    handler="fhejax_convert_basis_v1",
-    attributes=modulus_attributes,
 )
 _mod_raise = define_primitive(
     "mod_raise",
     abstract=_abstract_mod_raise,
     composition=_compose_mod_raise,
-    handler="fhejax_mod_raise_v1",
-    attributes=modulus_attributes,
-    workspace=lambda x, **_: x.size,
 )
 _mod_down = define_primitive(
     "mod_down",
     abstract=_abstract_mod_down,
     composition=_compose_mod_down,
-    handler="fhejax_mod_down_v1",
-    attributes=modulus_attributes,
-    workspace=lambda x, **_: x.size,
 )

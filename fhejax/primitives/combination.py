@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, UInt64
 
 from fhejax import _compat
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 from fhejax.primitives.modular import add, multiply_scalar
 from fhejax.primitives.multiply_ciphertexts import tensor
 
@@ -98,6 +98,4 @@ _combination = define_primitive(
     "combination",
     abstract=_abstract,
     composition=_compose,
-    handler="fhejax_combination_v1",
-    attributes=modulus_attributes,
 )

@@ -28,11 +28,10 @@ from jaxtyping import Array, UInt64
 from fhejax import _compat
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.basis import mod_down
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 from fhejax.primitives.key_switch import (
     Key,
     Pair,
-    SeededKey,
     check_key,
     gadget_product,
     inner_product,
@@ -40,7 +39,6 @@ from fhejax.primitives.key_switch import (
     keys_of,
     mod_up,
     trim_key,
-    workspace_words,
 )
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar
 
@@ -286,39 +284,14 @@ def _abstract_rotation(total, pair, *operands, moduli, special, digit_size, elem
     return _compat.like((total, pair, *operands), (*batch, *pair.shape[-3:]), np.uint64, len(batch))
 
 
-def _sums_workspace(*operands, moduli, special, digit_size, inputs, sources, elements, **_):
-    """Coefficients of one ciphertext, the digits of all that are rotated, the masks of one key, and every rotation."""
-    keys = keys_of(operands[inputs + 1 :])
-    batch = batch_shape("hoisted_sums", *((x, 3) for x in operands[: inputs + 1]), *key_operands("hoisted_sums", *keys))
-    limbs, digits, degree = len(moduli) + len(special), -(-len(moduli) // digit_size), operands[0].shape[-1]
-    rotated = {i for i, element in zip(sources, elements, strict=True) if element != IDENTITY}
-    polynomials = [math.prod(operands[i].shape[:-3]) for i in rotated]
-    seeds = max([math.prod(key.mask_seed.shape[:-1]) for key in keys if isinstance(key, SeededKey)], default=0)
-    raised = max(polynomials, default=0) * len(moduli) + (sum(polynomials) + seeds) * digits * limbs
-    return (raised + 2 * len(elements) * math.prod(batch) * limbs) * degree
-
-
-def _rotation_workspace(total, pair, *operands, moduli, special, digit_size, **_):
-    """That of a gadget product, and the second component divided by P."""
-    count, degree, basis = math.prod(pair.shape[:-3]), pair.shape[-1], Basis(moduli, special, digit_size)
-    words = workspace_words(count, keys_of(operands), 0, 0, degree, **basis._asdict())
-    return words + count * len(moduli) * degree
-
-
 _hoisted_sums = define_primitive(
     "hoisted_sums",
     abstract=_abstract_sums,
     composition=_compose_sums,
-    handler="fhejax_hoisted_sums_v1",
-    attributes=modulus_attributes,
-    workspace=_sums_workspace,
     multiple_results=True,
 )
 _add_rotation = define_primitive(
     "add_rotation",
     abstract=_abstract_rotation,
     composition=_compose_rotation,
-    handler="fhejax_add_rotation_v1",
-    attributes=modulus_attributes,
-    workspace=_rotation_workspace,
 )

@@ -117,19 +117,13 @@ def _abstract_forward(a, *, slots):
     return _compat.like([a], (*a.shape[:-1], slots), np.complex128, a.ndim - 1)
 
 
-# The kernels read the sizes from the shapes.
 _slots_to_coefficients = define_primitive(
     "slots_to_coefficients",
     abstract=_abstract_inverse,
     reference=_reference_inverse,
-    handler="fhejax_slots_to_coefficients_v1",
-    attributes=lambda *, degree: {},
-    workspace=lambda z, *, degree: 2 * z.size if z.shape[-1] > 1 << 11 else 0,  # of what one block does not transform
 )
 _coefficients_to_slots = define_primitive(
     "coefficients_to_slots",
     abstract=_abstract_forward,
     reference=_reference_forward,
-    handler="fhejax_coefficients_to_slots_v1",
-    attributes=lambda *, slots: {},
 )

@@ -6,15 +6,13 @@ v key_c + e_c modulo p, the component is (v key_c + (e_c - t_c)) / p modulo each
 one word. So a limb takes three transforms, and the prime p three.
 """
 
-import math
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64, UInt64
 
 from fhejax import _compat
 from fhejax.primitives.basis import mod_down
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 from fhejax.primitives.modular import add, multiply_add
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.rounding import decode_coefficients, places
@@ -117,36 +115,15 @@ def _abstract_decrypt(data, secret, *, moduli):
     return _compat.like([data, secret], (*batch, data.shape[-1]), np.float64, len(batch))
 
 
-def _encryption_attributes(*, moduli, special, deviation):
-    return {**modulus_attributes(moduli=moduli, special=special), "thresholds": threshold_words(deviation)}
-
-
-def _encryption_workspace(seed, key, message, *, moduli, special, deviation):
-    """For each encryption a polynomial in every limb, two in that of `special`, and three of 16-bit integers."""
-    *batch, count, _, limbs, degree = _abstract_encrypt(
-        seed, key, message, moduli=moduli, special=special, deviation=deviation
-    ).shape
-    encryptions = math.prod(batch) * count
-    return encryptions * (limbs + 2) * degree + -(-3 * encryptions * degree // 4)
-
-
-def _decryption_workspace(data, secret, *, moduli):
-    return math.prod(_abstract_decrypt(data, secret, moduli=moduli).shape) * len(moduli)
-
-
 _encrypt_public = define_primitive(
     "encrypt_public",
     abstract=_abstract_encrypt,
     composition=_compose_encrypt,
-    handler="fhejax_encrypt_public_v1",
-    attributes=_encryption_attributes,
-    workspace=_encryption_workspace,
+    derived=lambda *, deviation, **_: {"thresholds": threshold_words(deviation)},
 )
 _decrypt_coefficients = define_primitive(
     "decrypt_coefficients",
     abstract=_abstract_decrypt,
     composition=_compose_decrypt,
-    handler="fhejax_decrypt_coefficients_v1",
-    attributes=lambda *, moduli: {**modulus_attributes(moduli=moduli), "places": places(moduli)},
-    workspace=_decryption_workspace,
+    derived=lambda *, moduli: {"places": places(moduli)},
 )

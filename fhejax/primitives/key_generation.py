@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, UInt64
 
 from fhejax import _compat
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 from fhejax.primitives.key_switch import KeyArray, SeededKey, key_masks
 from fhejax.primitives.modular import add, multiply_add, multiply_scalar, negate
 from fhejax.primitives.ntt import ntt
@@ -92,14 +92,9 @@ def _abstract(mask_seed, error_seed, source, target, *, moduli, special, digit_s
     return _compat.like((mask_seed, error_seed, source, target), shape, np.uint64, len(batch))
 
 
-def _attributes(*, deviation, **parameters):
-    return modulus_attributes(**parameters) | {"thresholds": threshold_words(deviation)}
-
-
 _switching_key = define_primitive(
     "switching_key",
     abstract=_abstract,
     composition=_compose,
-    handler="fhejax_switching_key_v1",
-    attributes=_attributes,
+    derived=lambda *, deviation, **_: {"thresholds": threshold_words(deviation)},
 )

@@ -14,7 +14,6 @@ Source: Han & Ki, "Better Bootstrapping for Approximate Homomorphic Encryption",
 Shoup, "Faster Homomorphic Linear Transformations in HElib", 2018, section 5.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from jaxtyping import Array, UInt32, UInt64
 from fhejax import _compat
 from fhejax.primitives.automorphism import automorphism
 from fhejax.primitives.basis import convert_basis, mod_down
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 from fhejax.primitives.modular import Residues, add, multiply, multiply_add
 from fhejax.primitives.ntt import inverse_ntt, ntt
 from fhejax.primitives.sampling import Seeds, check_words, sample_uniform
@@ -228,52 +227,6 @@ def _compose_hoisted_rotations(ciphertext, *keys, elements, moduli, special, dig
     return [jnp.broadcast_to(result, (*batch, *result.shape[-3:])) for result in results]
 
 
-def workspace_words(
-    x: int,
-    keys: Sequence[Any],
-    pairs: int,
-    kept: int,
-    degree: int,
-    moduli: tuple[int, ...],
-    special: tuple[int, ...],
-    digit_size: int,
-    keeps_digits: bool = False,
-) -> int:
-    """What a CUDA handler works in, in 64-bit words; laid out by `SwitchMemoryIn` in ffi/cuda.
-
-    Args:
-      x: how many polynomials are raised.
-      keys: the keys, which take turns.
-      pairs: how many products are divided.
-      kept: limbs that are left of these.
-      degree: the number of coefficients.
-      moduli, special, digit_size: as for `gadget_product`.
-      keeps_digits: whether the raised digits are needed again.
-    """
-    digits, limbs = -(-len(moduli) // digit_size), len(moduli) + len(special)
-    raised, lifts = x * (len(moduli) + digits * limbs), 2 * pairs * kept
-    seeds = max([math.prod(key.mask_seed.shape[:-1]) for key in keys if isinstance(key, SeededKey)], default=0)
-    rows = raised + lifts if keeps_digits else max(raised, lifts)
-    return (rows + seeds * digits * limbs + 2 * pairs * limbs) * degree
-
-
-def _switch_workspace(divides):
-    def workspace(x, *operands, **basis):
-        keys = keys_of(operands)
-        batch = batch_shape("key_switch", (x, 2), *key_operands("key_switch", *keys)) if divides else (0,)
-        kept = len(basis["moduli"])
-        return workspace_words(math.prod(x.shape[:-2]), keys, math.prod(batch), kept, x.shape[-1], **basis)
-
-    return workspace
-
-
-def _rotations_workspace(ciphertext, *operands, elements, **basis):
-    name, keys = "hoisted_rotations", keys_of(operands)
-    pairs = math.prod(batch_shape(name, (ciphertext, 3), *key_operands(name, *keys)))
-    polynomials, kept, degree = math.prod(ciphertext.shape[:-3]), len(basis["moduli"]), ciphertext.shape[-1]
-    return workspace_words(polynomials, keys, pairs, kept, degree, **basis, keeps_digits=len(elements) > 1)
-
-
 def _reference_inner_product(digits, key, *, moduli):
     digits = digits[..., None, :, :]  # beside both halves of the key
     total = multiply(digits[..., 0, :, :, :], key[..., 0, :, :, :], moduli)
@@ -337,31 +290,20 @@ _inner_product = define_primitive(
     "inner_product",
     abstract=_abstract_inner_product,
     reference=_reference_inner_product,
-    handler="fhejax_inner_product_v1",
-    attributes=modulus_attributes,
 )
 _gadget_product = define_primitive(
     "gadget_product",
     abstract=_abstract_switch("gadget_product", lambda moduli, special: len(moduli) + len(special)),
     composition=_compose_gadget_product,
-    handler="fhejax_gadget_product_v1",
-    attributes=modulus_attributes,
-    workspace=_switch_workspace(divides=False),
 )
 _key_switch = define_primitive(
     "key_switch",
     abstract=_abstract_switch("key_switch", lambda moduli, special: len(moduli)),
     composition=_compose_key_switch,
-    handler="fhejax_key_switch_v1",
-    attributes=modulus_attributes,
-    workspace=_switch_workspace(divides=True),
 )
 _hoisted_rotations = define_primitive(
     "hoisted_rotations",
     abstract=_abstract_rotations,
     composition=_compose_hoisted_rotations,
-    handler="fhejax_hoisted_rotations_v1",
-    attributes=modulus_attributes,
-    workspace=_rotations_workspace,
     multiple_results=True,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, UInt64
 
 from fhejax import _compat
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -133,16 +133,8 @@ def _abstract_scalar(a, scalar, *, moduli):
     return _compat.like((a, scalar), (*batch, *a.shape[-2:]), np.uint64, len(batch))
 
 
-def _define(name, function, handler_from: int | None = 0):
-    """With a handler for results of so many bytes, or with none."""
-    return define_primitive(
-        name,
-        abstract=_abstract(name),
-        reference=_reference(function),
-        handler=None if handler_from is None else f"fhejax_{name}_v1",
-        handler_from=handler_from or 0,
-        attributes=modulus_attributes,
-    )
+def _define(name, function, handler_from=0):
+    return define_primitive(name, abstract=_abstract(name), reference=_reference(function), handler_from=handler_from)
 
 
 def _multiply_add_mod(a, b, c, q, mu, shift):
@@ -155,15 +147,13 @@ _LARGE = 8 << 20
 
 _add = _define("add", lambda a, b, q, mu, shift: add_mod(a, b, q), _LARGE)
 _subtract = _define("subtract", lambda a, b, q, mu, shift: subtract_mod(a, b, q), _LARGE)
-_negate = _define("negate", lambda a, q, mu, shift: subtract_mod(jnp.zeros_like(a), a, q), None)
+_negate = _define("negate", lambda a, q, mu, shift: subtract_mod(jnp.zeros_like(a), a, q))
 _multiply = _define("multiply", multiply_mod)
 _multiply_add = _define("multiply_add", _multiply_add_mod)
 _multiply_scalar = define_primitive(
     "multiply_scalar",
     abstract=_abstract_scalar,
     reference=_reference(lambda a, scalar, q, mu, shift: multiply_mod(a, scalar[..., None], q, mu, shift)),
-    handler="fhejax_multiply_scalar_v1",
-    attributes=modulus_attributes,
 )
 
 

@@ -14,8 +14,8 @@ from jaxtyping import Array, UInt64
 
 from fhejax import _compat
 from fhejax.primitives.basis import mod_down
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
-from fhejax.primitives.key_switch import Key, check_key, gadget_product, key_operands, keys_of, workspace_words
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
+from fhejax.primitives.key_switch import Key, check_key, gadget_product, key_operands, keys_of
 from fhejax.primitives.modular import add, multiply, multiply_add, multiply_scalar
 
 Pair = UInt64[Array, "... 2 limbs N"]
@@ -111,32 +111,13 @@ def _abstract_ending(d, *operands, moduli, special, digit_size):
     return _compat.like((d, *operands), (*batch, 2, len(moduli) - 1, d.shape[-1]), np.uint64, len(batch))
 
 
-def _workspace(x, y, *operands, **basis):
-    keys = keys_of(operands)
-    pairs = math.prod(batch_shape("multiply_ciphertexts", (x, 3), (y, 3), *key_operands("multiply_ciphertexts", *keys)))
-    return workspace_words(pairs, keys, pairs, len(basis["moduli"]) - 1, x.shape[-1], **basis)
-
-
-def _ending_workspace(d, *operands, **basis):
-    keys = keys_of(operands)
-    pairs = math.prod(batch_shape("relinearize_rescale", (d, 3), *key_operands("relinearize_rescale", *keys)))
-    polynomials = math.prod(d.shape[:-3])
-    return workspace_words(polynomials, keys, pairs, len(basis["moduli"]) - 1, d.shape[-1], **basis)
-
-
 _multiply_ciphertexts = define_primitive(
     "multiply_ciphertexts",
     abstract=_abstract,
     composition=_compose,
-    handler="fhejax_multiply_ciphertexts_v1",
-    attributes=modulus_attributes,
-    workspace=_workspace,
 )
 _relinearize_rescale = define_primitive(
     "relinearize_rescale",
     abstract=_abstract_ending,
     composition=_compose_ending,
-    handler="fhejax_relinearize_rescale_v1",
-    attributes=modulus_attributes,
-    workspace=_ending_workspace,
 )

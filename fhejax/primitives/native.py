@@ -6,6 +6,7 @@ every operation still runs, by its pure-JAX reference.
 """
 
 import contextlib
+import difflib
 import functools
 import importlib
 import importlib.metadata
@@ -13,7 +14,8 @@ import importlib.util
 import os
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import jax
 
@@ -24,9 +26,22 @@ LOWERINGS = ("native", "composed", "reference")
 handlers: set[str] = set()
 """Every handler that a primitive calls; the CPU and CUDA have all of them."""
 
+implementations: dict[str, dict[str, Callable]] = {}
+"""For every primitive the lowering rules that were registered, by name (`register_implementation`)."""
+
+
+class Choice(NamedTuple):
+    """A lowering, and others for single primitives: pairs of a primitive and a lowering."""
+
+    default: str
+    single: tuple[tuple[str, str], ...]
+
+
+Lowering = str | Choice
+
 
 @contextlib.contextmanager
-def lowering(kind: str) -> Iterator[None]:
+def lowering(kind: str | Mapping[str, str]) -> Iterator[None]:
     """Chooses how operations are lowered while the context is open.
 
     The choice is part of the trace: a jitted function is traced again under another choice, never served from
@@ -34,25 +49,49 @@ def lowering(kind: str) -> Iterator[None]:
 
     Args:
       kind: "native" (one fused kernel an operation; the default), "composed" (whole operations made of smaller
-        kernels) or "reference" (pure JAX, no kernel of ours).
+        kernels) or "reference" (pure JAX, no kernel of ours). Or a dict that chooses for single primitives, by their
+        names in docs/cuda.md: one of the three, or what `register_implementation` was given. Others stay as they are.
 
     Raises:
-      ValueError: `kind` is none of them.
+      ValueError: `kind` is none of them, or there is no such primitive.
 
     Example:
       >>> import fhejax as fhe
-      >>> with fhe.lowering("reference"):
+      >>> with fhe.lowering("composed"), fhe.lowering({"ntt": "reference"}):
       ...     pass
     """
-    if kind not in LOWERINGS:
+    if isinstance(kind, str) and kind not in LOWERINGS:
         raise ValueError(f"lowering: got {kind!r}; choose one of {', '.join(map(repr, LOWERINGS))}")
-    with _compat.lowering_context(kind):
+    with _compat.lowering_context(kind if isinstance(kind, str) else _chosen_among(kind)):
         yield
 
 
-def current_lowering() -> str:
+def _chosen_among(kinds):
+    """The present choice, with that of single primitives on top."""
+    for name, kind in kinds.items():
+        require_one_of("lowering: there is no primitive", name, implementations)
+        require_one_of(f"lowering: {name} has no implementation", kind, (*LOWERINGS, *implementations[name]))
+    outer = current_lowering()
+    default, single = (outer, ()) if isinstance(outer, str) else outer
+    return Choice(default, tuple(sorted((dict(single) | dict(kinds)).items())))
+
+
+def require_one_of(what: str, name: str, names: Iterable[str]) -> None:
+    """Refuses a name that is none of `names`, and says which are near."""
+    known = list(names)
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known) or known
+        raise ValueError(f"{what} {name!r}; there is {', '.join(map(repr, near))}")
+
+
+def current_lowering() -> Lowering:
     """The lowering that a primitive bound now will have."""
     return _compat.lowering_context.value or "native"
+
+
+def kind_of(lowering: Lowering, name: str) -> str:
+    """What a lowering is for one primitive."""
+    return lowering if isinstance(lowering, str) else dict(lowering.single).get(name, lowering.default)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.parameters.primes import primitive_root
-from fhejax.primitives.define import check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import check_residues, define_primitive
 from fhejax.primitives.modular import Residues, add_mod, limb_constants, multiply_mod, subtract_mod
 
 
@@ -113,13 +113,9 @@ _ntt = define_primitive(
     "ntt",
     abstract=_abstract("ntt"),
     reference=_reference_forward,
-    handler="fhejax_ntt_v1",
-    attributes=modulus_attributes,
 )
 _inverse_ntt = define_primitive(
     "inverse_ntt",
     abstract=_abstract("inverse_ntt"),
     reference=_reference_inverse,
-    handler="fhejax_inverse_ntt_v1",
-    attributes=modulus_attributes,
 )

@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Float64
 
 from fhejax import _compat
-from fhejax.primitives.define import check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import check_residues, define_primitive
 from fhejax.primitives.modular import (
     Residues,
     add_mod,
@@ -187,27 +187,25 @@ def _abstract_to_float(name):
     return abstract
 
 
-def _define(name, abstract, attributes, **meaning):
-    return define_primitive(
-        name, abstract=abstract(name), handler=f"fhejax_{name}_v1", attributes=attributes, **meaning
-    )
-
-
-def _rounding(*, scale, moduli):
-    return {**modulus_attributes(moduli=moduli), "scale": np.float64(scale)}
-
-
 def _with_places(*, moduli):
-    return {**modulus_attributes(moduli=moduli), "places": places(moduli)}
+    return {"places": places(moduli)}
 
 
-_round_to_residues = _define("round_to_residues", _abstract_round, _rounding, reference=_reference_round)
-_residues_to_float = _define("residues_to_float", _abstract_to_float, _with_places, reference=_reference_to_float)
-_encode_coefficients = _define("encode_coefficients", _abstract_round, _rounding, composition=_compose_encode)
-_decode_coefficients = _define(
+_round_to_residues = define_primitive(
+    "round_to_residues", abstract=_abstract_round("round_to_residues"), reference=_reference_round
+)
+_residues_to_float = define_primitive(
+    "residues_to_float",
+    abstract=_abstract_to_float("residues_to_float"),
+    reference=_reference_to_float,
+    derived=_with_places,
+)
+_encode_coefficients = define_primitive(
+    "encode_coefficients", abstract=_abstract_round("encode_coefficients"), composition=_compose_encode
+)
+_decode_coefficients = define_primitive(
     "decode_coefficients",
-    _abstract_to_float,
-    _with_places,
+    abstract=_abstract_to_float("decode_coefficients"),
     composition=_compose_decode,
-    workspace=lambda x, *, moduli: x.size,
+    derived=_with_places,
 )

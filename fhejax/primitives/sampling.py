@@ -41,7 +41,7 @@ import numpy as np
 from jaxtyping import Array, UInt32, UInt64
 
 from fhejax import _compat
-from fhejax.primitives.define import align_batch, batch_shape, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, define_primitive
 from fhejax.primitives.modular import add_mod, limb_constants, multiply_high, multiply_mod, power_of_two_table
 
 UNIFORM, TERNARY, GAUSSIAN, SPARSE = 2, 3, 4, 5
@@ -305,38 +305,22 @@ def _abstract_chacha20(key, place):
     return _compat.like([key, place], (*batch, place.shape[-2], 16), np.uint32, len(batch))
 
 
-def _attributes(*, count, degree, moduli, **parameters):
-    """The handler reads count and degree from the shape of its result."""
-    if "deviation" in parameters:
-        return {"moduli": np.array(moduli, np.uint64), "thresholds": threshold_words(parameters["deviation"])}
-    return modulus_attributes(moduli=moduli, **parameters)
-
-
-def _sparse_workspace(seed, *, count, moduli, degree, weight):
-    """For each polynomial its steps, and places and values of 32 and 16 bits."""
-    return math.prod(seed.shape[:-1]) * count * (weight + -(-degree // 2) + -(-degree // 4))
-
-
-def _define(name, reference, workspace=None):
-    return define_primitive(
-        name,
-        abstract=_abstract(name),
-        reference=reference,
-        handler=f"fhejax_{name}_v1",
-        attributes=_attributes,
-        workspace=workspace,
-    )
+def _define(name, reference, derived=None):
+    return define_primitive(name, abstract=_abstract(name), reference=reference, derived=derived)
 
 
 _uniform = _define("sample_uniform", _reference_uniform)
 _ternary = _define("sample_ternary", _reference_ternary)
-_gaussian = _define("sample_gaussian", _reference_gaussian)
-_sparse = _define("sample_sparse_ternary", _reference_sparse, _sparse_workspace)
+_gaussian = _define(
+    "sample_gaussian",
+    _reference_gaussian,
+    lambda *, deviation, **_: {"thresholds": threshold_words(deviation)},
+)
+_sparse = _define("sample_sparse_ternary", _reference_sparse)
 _chacha20 = define_primitive(
     "chacha20",
     abstract=_abstract_chacha20,
     reference=_reference_chacha20,
-    handler="fhejax_chacha20_v1",
 )
 
 

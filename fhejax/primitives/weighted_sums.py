@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, UInt64
 
 from fhejax import _compat
-from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive, modulus_attributes
+from fhejax.primitives.define import align_batch, batch_shape, check_residues, define_primitive
 from fhejax.primitives.modular import add_mod, limb_constants, multiply_mod
 
 
@@ -70,6 +70,4 @@ _weighted_sums = define_primitive(
     "weighted_sums",
     abstract=_abstract,
     reference=_reference,
-    handler="fhejax_weighted_sums_v1",
-    attributes=modulus_attributes,
 )

@@ -7,7 +7,8 @@ add_library(emulated MODULE
   ffi/tests/emulator/emulator.cc
   ffi/tests/emulator/hooks.cc
   ffi/tests/emulator/memory.cc
-  ffi/common/embedding_table.cc ffi/common/roots.cc)
+  ffi/common/embedding_table.cc ffi/common/handlers.gen.cc
+  ffi/common/roots.cc ffi/common/statement.cc)
 target_include_directories(emulated PRIVATE ffi ffi/tests)
 target_include_directories(emulated SYSTEM PRIVATE ${XLA_FFI_INCLUDE_DIR})
 target_compile_definitions(emulated PRIVATE FHEJAX_EMULATE)

@@ -49,5 +49,5 @@ struct Staged<function> {
 
 }  // namespace fhejax::emulator
 
-#define FHEJAX_CUDA_HANDLER(symbol, function, ...) \
+#define FHEJAX_CUDA_SYMBOL(symbol, function, ...) \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol, emulator::Staged<function>::Run, ffi::Ffi::Bind() __VA_ARGS__)

@@ -7,7 +7,7 @@ extern "C" {
 
 // A line for each handler: its symbol and its name.
 const char* FhejaxEmulatedHandlers() {
-#define FHEJAX_LINE(symbol, name) #symbol " " name "\n"
+#define FHEJAX_LINE(Name, target) "Fhejax" #Name " " target "\n"
   return FHEJAX_HANDLERS(FHEJAX_LINE);
 #undef FHEJAX_LINE
 }

@@ -133,19 +133,20 @@ constexpr Named kKernels[] = {
 // One operand u64[n]; a result of the same shape and a workspace; by `blocks` blocks that all do the same.
 ffi::Error Planted(Call& call, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
                    int64_t blocks) {
-  const Input x = operands.get<Input>(0).value();
-  Output out = results.get<Input>(0).value(), workspace = results.get<Input>(1).value();
+  using Words = ffi::Buffer<ffi::U64>;
+  const Words x = operands.get<Words>(0).value();
+  ffi::Result<Words> out = results.get<Words>(0).value(), workspace = results.get<Words>(1).value();
   const auto n = static_cast<uint32_t>(x.element_count());
   for (const Named& each : kKernels)
     if (kernel == each.name)
       call.Launch(each.kernel, static_cast<uint64_t>(blocks), dim3(n), n * sizeof(uint64_t), x.typed_data(), out->typed_data(),
-                  call.Workspace(workspace, n), n);
+                  workspace->typed_data(), n);
   return call.Result();
 }
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(TestPlanted, Planted,
+FHEJAX_CUDA_SYMBOL(TestPlanted, Planted,
                     .RemainingArgs().RemainingRets().Attr<std::string_view>("kernel").Attr<int64_t>("blocks"));
 
 }  // namespace fhejax

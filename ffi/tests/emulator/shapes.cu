@@ -7,7 +7,7 @@ namespace fhejax {
 namespace {
 
 // x: u64[limbs, N]
-ffi::Error NttOfShape(Call& call, Input x, Output out, Moduli moduli, int64_t inverse, Moduli shape) {
+ffi::Error NttOfShape(Call& call, ffi::Buffer<ffi::U64> x, ffi::ResultBuffer<ffi::U64> out, Moduli moduli, int64_t inverse, Moduli shape) {
   const int64_t n = x.dimensions().back();
   const uint64_t stride = x.element_count();
   const NttRows rows{x.typed_data(), out->typed_data(), stride, stride, 1, static_cast<uint32_t>(moduli.size()), LogOf(n)};
@@ -18,8 +18,8 @@ ffi::Error NttOfShape(Call& call, Input x, Output out, Moduli moduli, int64_t in
 
 }  // namespace
 
-FHEJAX_CUDA_HANDLER(TestNttOfShape, NttOfShape,
-                    .Arg<Input>()
+FHEJAX_CUDA_SYMBOL(TestNttOfShape, NttOfShape,
+                    .Arg<ffi::Buffer<ffi::U64>>()
                         .Ret<ffi::Buffer<ffi::U64>>()
                         .Attr<Moduli>("moduli")
                         .Attr<int64_t>("inverse")
