@@ -97,6 +97,7 @@ class _Writer:
         self.lines = [f"bool {camel(handler.name)}::Take(Given& given, [[maybe_unused]] bool with_workspace) {{"]
         self.pending: list[str] = []
         self.known = {"operands"}
+        self.perhaps: set[str] = set()  # named by arrays of which there may be none
 
     def text(self):
         return "\n".join([*self.lines, "}"])
@@ -198,12 +199,14 @@ class _Writer:
             self.new_name(axis.name, i, each)
         if axis.name and axis.size and not axis.or_more:
             self.line(f"{name} = {size};")
-        self.known |= {axis.name}
+        names = self.perhaps if each.repeats else self.known
+        names |= {axis.name}
 
     def new_name(self, stated, i, each):
         name, least = cpp(stated), LEAST.get(stated, 1)
         naming = f"given.AxisNamed({i}, {least}, {name})"
-        self.check(f"({name} ? given.Axis({i}, {name}) : {naming})" if each.repeats else naming)
+        again = each.repeats or stated in self.perhaps
+        self.check(f"({name} ? given.Axis({i}, {name}) : {naming})" if again else naming)
         if stated in POWERS_OF_TWO:
             self.check(f'given.PowerOfTwo("{stated}", {least}, {name})')
 

@@ -110,7 +110,7 @@ bool Combination::Take(Given& given, [[maybe_unused]] bool with_workspace) {
   ys.resize(products);
   for (auto& each : ys) {
     if (!(given.Operand("ys", "2 limbs_of_y>=limbs values", 3, each) && given.Axis(0, 2) &&
-          given.AxisAtLeast(1, limbs) && given.Axis(2, values)))
+          given.AxisAtLeast(1, limbs) && (values ? given.Axis(2, values) : given.AxisNamed(2, 1, values))))
       return false;
   }
   if (!given.Follow("terms", operands - 2 * products - 1)) return false;
@@ -118,13 +118,13 @@ bool Combination::Take(Given& given, [[maybe_unused]] bool with_workspace) {
   for (auto& each : terms) {
     if (!(given.Operand("terms", "components limbs_of_term>=limbs values", 3, each) &&
           (components ? given.Axis(0, components) : given.AxisNamed(0, 1, components)) &&
-          given.AxisAtLeast(1, limbs) && given.Axis(2, values)))
+          given.AxisAtLeast(1, limbs) && (values ? given.Axis(2, values) : given.AxisNamed(2, 1, values))))
       return false;
   }
   if (!(given.Operand("weights", "numbers limbs", 2, weights) && given.AxisNamed(0, 0, numbers) &&
         given.Axis(1, limbs) && given.Result("out", "max(components,3*(products>0)) limbs values", 3, out) &&
         given.Axis(0, std::max<int64_t>(components, 3 * (products > 0))) && given.Axis(1, limbs) &&
-        given.Axis(2, values)))
+        (values ? given.Axis(2, values) : given.AxisNamed(2, 1, values))))
     return false;
   batch = out.entries;
   if (!(given.AllTaken(false) &&
@@ -528,7 +528,7 @@ bool HoistedSums::Take(Given& given, [[maybe_unused]] bool with_workspace) {
   out.resize(sum_count);
   for (auto& each : out) {
     if (!(given.Result("out", "2 limbs+specials N", 3, each) && given.Axis(0, 2) && given.Axis(1, limbs + specials) &&
-          given.Axis(2, n)))
+          (n ? given.Axis(2, n) : given.AxisNamed(2, 2, n)) && given.PowerOfTwo("N", 2, n)))
       return false;
   }
   batch = out[0].entries;

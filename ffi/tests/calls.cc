@@ -88,6 +88,10 @@ void AddArithmetic(Calls& calls, int64_t n) {
   calls.push_back({"fhejax_combination_v1", {x, x, y, x, y, numbers},
                    {Array(kU64, {2, 3, limbs, n})},
                    {{"moduli", q}, {"products", 2}}});
+  calls.push_back({"fhejax_combination_v1",
+                   {x, y, numbers},
+                   {Array(kU64, {2, 2, limbs, n})},
+                   {{"moduli", q}, {"products", 0}}});
   calls.push_back({"fhejax_ntt_v1", {a}, {out}, {{"moduli", q}}});
   calls.push_back({"fhejax_inverse_ntt_v1", {a}, {out}, {{"moduli", q}}});
   calls.push_back({"fhejax_automorphism_v1", {a}, {out}, {{"element", 2 * n - 1}}});
@@ -216,7 +220,8 @@ void AddKeySwitches(Calls& calls, const Ring& ring) {
     generation["seeded"] = seeded;
     const int64_t own = (limbs + ring.digit_size - 1) / ring.digit_size, rows = limbs + Size(special);
     const Array key = seeded ? Array(kU64, {batch, own, rows, n}) : Array(kU64, {batch, own, 2, rows, n});
-    calls.push_back({"fhejax_switching_key_v1", {Words({batch, 8}), Words({1, 8}), Residues({1}, all, n), Residues({batch}, all, n)},
+    calls.push_back({"fhejax_switching_key_v1",
+                     {Words({batch, 8}), Words({1, 8}), Residues({1}, all, n), Residues({batch}, all, n)},
                      {key},
                      generation});
   }
