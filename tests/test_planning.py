@@ -14,6 +14,7 @@ from operations import seed
 import fhejax as fhe
 from fhejax import _compat
 from fhejax.operations.rotations import find_path
+from fhejax.planning.plan import key_bytes
 from fhejax.planning.rotation_keys import Rotation, choose_steps, paths, smallest_steps
 from fhejax.scheme.keys import galois_element
 
@@ -371,7 +372,7 @@ def test_keys_of_a_plan_in_a_file(tmp_path):
 def test_within(name, seeded):
     function, x, meaning, *_ = CIRCUITS[name]
     plan, costs = planned(name), []
-    top = plan.key_bytes(PARAMS, PARAMS.max_level, seeded)
+    top = key_bytes(PARAMS, PARAMS.max_level, seeded)
     for limit in range(plan.bytes(seeded), -1, -top // 3):
         try:
             small = plan.within(limit, seeded=seeded)
