@@ -74,10 +74,10 @@ def test_the_last_step_multiplies():
     message = values(s)
     lower = dataclasses.replace(s.keys, bootstrapping=s.boot.with_height(height))
     x = encrypted(s, message)
-    plain, small = stages.refreshed(x, s.keys), stages.refreshed(x, lower)
+    plain, small = x._refresh(stages.by_stages, s.keys), x._refresh(stages.by_stages, lower)
     assert small.level == plain.level and small.scale == plain.scale
     assert rms(opened(s, small) - height * message) < 2**-30
-    meant = stages.refreshed(simulated(s, message), dataclasses.replace(lower, evaluation=None))
+    meant = simulated(s, message)._refresh(stages.by_stages, dataclasses.replace(lower, evaluation=None))
     np.testing.assert_allclose(meant.values, height * message, rtol=1e-6)
 
 
