@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "common/handlers.gen.h"
 #include "common/roots.h"
+#include "common/rounding.h"
 
 namespace fhejax {
 namespace {
@@ -78,7 +78,9 @@ bool Given::Attribute(const char* name, double& value) {
   const auto given = attributes_.get<double>(name);
   if (!given.has_value()) return Refuse(std::string(name) + " is not there as a float64");
   value = *given;
-  return (value > 0 && std::isfinite(value)) || Refuse(std::string(name) + " is not positive and finite");
+  // By its bits: XLA's threads take denormal numbers for 0.
+  const uint64_t bits = BitsOf(value), infinity = uint64_t{0x7FF} << 52;
+  return (bits > 0 && bits < infinity) || Refuse(std::string(name) + " is not positive and finite");
 }
 
 bool Given::TakeBuffer(const ffi::AnyBuffer& buffer, size_t own_axes, ffi::DataType type, Target to) {
