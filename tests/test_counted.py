@@ -13,7 +13,7 @@ from fhejax.bootstrapping.plan import stages
 from fhejax.bootstrapping.profile import key_switches
 from fhejax.kinds.base import Kind
 from fhejax.kinds.counted import Counted
-from fhejax.kinds.work import UNITS, machine_table
+from fhejax.kinds.work import UNITS, machine_table, width
 
 COUNTABLE = [
     name
@@ -86,8 +86,8 @@ def test_seconds_are_the_units_times_the_table():
     assert got.seconds == pytest.approx(sum(got.units.values()))
     limbs, special = PARAMS.max_level + 1, len(PARAMS.special_moduli)
     digits = len(PARAMS.digit_moduli(PARAMS.max_level))
-    assert got.units["keyed"] == 2 * digits * (limbs + special)
-    assert got.units["transforms"] == digits * (limbs + special) + 2 * (limbs + special)
+    assert got.units["keyed"] == pytest.approx(width(PARAMS) * 2 * digits * (limbs + special))
+    assert got.units["transforms"] == pytest.approx(width(PARAMS) * (digits + 2) * (limbs + special))
 
 
 def test_the_table_has_every_unit_of_every_ring():

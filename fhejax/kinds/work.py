@@ -42,6 +42,15 @@ class Work:
         return replace(Work(**dict(parts)), calls=self.calls)
 
 
+_WIDE = 1.75  # what is done modulo a prime beyond 50 bits takes so many times as long
+
+
+def width(params: Parameters) -> float:
+    """How many times as long transforms and products take as modulo primes of at most 50 bits, in the mean."""
+    primes = params.moduli + params.special_moduli
+    return 1 + (_WIDE - 1) * sum(q >> 50 != 0 for q in primes) / len(primes)
+
+
 UNITS = ("transforms", "keyed", "passes", "embeddings", "calls")
 """What a machine's table says the seconds of, for each ring."""
 

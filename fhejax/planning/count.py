@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from fhejax import _compat
 from fhejax.kinds.base import Kind
 from fhejax.kinds.counted import RECORD, Counted
-from fhejax.kinds.work import UNITS, Work, machine_table, seconds_of
+from fhejax.kinds.work import UNITS, Work, machine_table, seconds_of, width
 from fhejax.scheme.values import megabytes
 
 
@@ -25,7 +25,7 @@ class Count:
       hoisted: key switches that share their ModUp.
       switched: other key switches.
       bytes: that operations read and write, keys included.
-      units: of work, by `UNITS`.
+      units: of work, by `UNITS`; what is modulo primes beyond 50 bits counts 1.75 times.
       seconds: of processor time that it will take on the machine of the table.
       machine: of which the table is.
     """
@@ -81,7 +81,7 @@ def count(function: Callable[..., Any], *avals: Any, machine: Mapping[str, Any] 
         return function(*tree.unflatten([traced.get(i, leaf) for i, leaf in enumerate(leaves)]))
 
     records = _compat.count_equations(jax.make_jaxpr(run)(traced).jaxpr, RECORD)
-    return _summary(records, values[0].params.degree, machine_table() if machine is None else machine)
+    return _summary(records, values[0].params, machine_table() if machine is None else machine)
 
 
 def _with_place_for_keys(function, avals):
@@ -100,14 +100,17 @@ def _stand_in(x):
     return Counted(jnp.zeros(x.shape, bool), x.params, x.level, x.scale, x.slots, x.real, x.components)
 
 
-def _summary(records, degree, machine):
+def _summary(records, params, machine):
     operations, totals = collections.Counter(), collections.Counter()
     for record, times in records:
         work, entries = record["work"], record["entries"]
         operations[record["name"]] += times * entries
         for f in fields(Work):  # a batch is one call
             totals[f.name] += times * getattr(work, f.name) * (1 if f.name == "calls" else entries)
-    units = {unit: float(totals[unit]) for unit in UNITS}
-    size = int(8 * degree * (units["keyed"] + units["passes"]))
+    size = int(8 * params.degree * (totals["keyed"] + totals["passes"]))
+    wide = {"transforms": width(params), "keyed": width(params)}
+    units = {unit: float(totals[unit] * wide.get(unit, 1)) for unit in UNITS}
     switches = round(totals["hoisted"]), round(totals["switched"])
-    return Count(dict(operations), *switches, size, units, seconds_of(units, degree, machine), machine["machine"])
+    return Count(
+        dict(operations), *switches, size, units, seconds_of(units, params.degree, machine), machine["machine"]
+    )

@@ -32,7 +32,7 @@ from fhejax.report.progress import meter
 from fhejax.scheme.keys import evaluation_keys, secret_key
 from fhejax.scheme.random import new_seed
 
-_RINGS = {12: (1, 2), 13: (1, 3), 14: (2, 5), 15: (3, 10), 16: (4, 12, 20)}
+_RINGS = {11: (2, 10), 12: (1, 2), 13: (1, 3), 14: (2, 5), 15: (3, 10), 16: (4, 12, 20)}
 _SECONDS = 0.4  # of each operation, at least
 
 
