@@ -37,6 +37,7 @@ test-emulated: $(VENV)/test
 
 # Writes tests/digests.json from references and emulated handlers, if they pass.
 digests: $(VENV)/test
+	rm -rf build/digests
 	FHEJAX_WRITE_DIGESTS=1 $(PYTEST) $(REFERENCES)
 
 # Kernels and handlers as a program without Python, under sanitizers. setarch where it is allowed: thread sanitizers

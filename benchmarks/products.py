@@ -68,7 +68,7 @@ def measure_columns(case: Columns, seconds: float) -> dict[str, Any]:
     from operations import ready
 
     import fhejax as fhe
-    from fhejax.arrays.layouts.record import taken
+    from fhejax.arrays.layouts.record import take_ciphertexts
     from fhejax.arrays.products.columns import columns_times_matrix
 
     params = fhe.Parameters.for_depth(case.level, log_degree=case.log_degree)
@@ -77,7 +77,7 @@ def measure_columns(case: Columns, seconds: float) -> dict[str, Any]:
     secret = fhe.secret_key(seeds[0], params)
     values, weights = rng.uniform(-1, 1, (params.slots, size)), rng.uniform(-1, 1, (size, size))
     x = fhe.EncryptedArray.encrypt(seeds[1], secret, values, "columns")
-    columns = [taken(x.ciphertext, i) for i in range(size)]
+    columns = [take_ciphertexts(x.ciphertext, i) for i in range(size)]
 
     def by_operations(columns):
         total = fhe.multiply_plain(columns[0], float(weights[0, 0]))
@@ -190,8 +190,8 @@ def _paper(x: Any, size: int) -> tuple[Any, set[int]]:
         return total._relinearize_rescale(keys.relinearization_key(down).operand, scale)
 
     one = jax.jit(product)
-    taken = {*sigma.rotations, *tau.rotations, *(k * size for k in range(1, size)), *(s % params.slots for s in steps)}
-    return (one, sigma, tau, masks), taken - {0}
+    used = {*sigma.rotations, *tau.rotations, *(k * size for k in range(1, size)), *(s % params.slots for s in steps)}
+    return (one, sigma, tau, masks), used - {0}
 
 
 def _tenseal(params: Any, values: Any, weights: Any) -> Callable[[], Any]:

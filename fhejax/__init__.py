@@ -27,9 +27,7 @@ from fhejax.errors import (
     ScaleError as ScaleError,
 )
 from fhejax.kinds.ciphertext import Ciphertext as Ciphertext
-from fhejax.kinds.counted import count as count
 from fhejax.kinds.simulated import Simulated as Simulated, simulate as simulate
-from fhejax.kinds.work import Count as Count
 from fhejax.linear import LinearTransform as LinearTransform, apply as apply
 from fhejax.operations.arithmetic import (
     add as add,
@@ -55,6 +53,7 @@ from fhejax.parameters.security import (
     InsecureParametersError as InsecureParametersError,
     SecurityReport as SecurityReport,
 )
+from fhejax.planning.count import Count as Count, count as count
 from fhejax.planning.plan import KeyPlan as KeyPlan, plan_keys as plan_keys
 from fhejax.polynomials.evaluation import evaluate as evaluate
 from fhejax.polynomials.polynomial import Polynomial as Polynomial

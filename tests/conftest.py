@@ -14,6 +14,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / "build" / "compile
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import drawing  # noqa: E402
 import hypothesis  # noqa: E402
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
@@ -22,8 +23,9 @@ hypothesis.settings.register_profile("same", derandomize=True)
 
 
 def pytest_configure(config):
-    """Examples are drawn anew only where slow tests run too."""
-    if not config.getoption("-m"):
+    """Examples are drawn anew, and as many as tests ask for, only where slow tests run too."""
+    drawing.everything = bool(config.getoption("-m"))
+    if not drawing.everything:
         hypothesis.settings.load_profile("same")
 
 
@@ -43,14 +45,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """With `make digests`, processes keep what they met, and the last one writes it."""
-    if WRITING:
+    """With `make digests`, the first process writes what all have met."""
+    if WRITING and "PYTEST_XDIST_WORKER" not in os.environ and exitstatus == 0:
         import references
 
-        worker = os.environ.get("PYTEST_XDIST_WORKER")
-        references.write_met(worker or "main")
-        if worker is None and exitstatus == 0:
-            references.write()
+        references.write()
 
 
 def pytest_terminal_summary(terminalreporter, config):

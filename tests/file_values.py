@@ -1,5 +1,6 @@
 """Values of every kind that files hold, small, and what the tests of files do with them."""
 
+import functools
 import hashlib
 import json
 import math
@@ -75,61 +76,80 @@ def array_map():
     return map_of_entries("test", source, target, (np.array([0, 1]), np.array([2, 0]), np.ones(2)), PARAMS, 1)
 
 
-VALUES = {
-    "plaintext": fhe.Plaintext(residues(0, Q), PARAMS, 3, math.pi * 2**40, 8, True),
-    "batch of plaintexts": fhe.Plaintext(residues(1, Q[:1], 2, 3), PARAMS, 0, PARAMS.scale_at(0), 1, False),
-    "ciphertext": ciphertext(),
-    "three components": ciphertext(3, components=3),
-    "empty batch": ciphertext(0),
-    "secret key": fhe.SecretKey(residues(3, Q + P), PARAMS),
-    "public key": fhe.PublicKey(residues(4, Q + P[:1], 2), PARAMS),
-    "switching key": switching_key(5, 2),
-    "batch of switching keys": switching_key(5, 2, 3),
-    "seeded key": seeded_key(5, 2),
-    "batch of seeded keys": seeded_key(5, 2, 3),
-    "evaluation keys": evaluation_keys(),
-    "seeded evaluation keys": fhe.EvaluationKeys(
-        seeded_key(8, 2), {5: seeded_key(9, 1), 25: switching_key(4, 0)}, PARAMS
-    ),
-    "no relinearization": fhe.EvaluationKeys(None, {5: switching_key(7, 3)}, PARAMS),
-    "no keys": fhe.EvaluationKeys(None, {}, PARAMS),
-    "parameters": PARAMS,
-    "secure parameters": SECURE,
-    "quantum": fhe.Parameters.for_depth(1, attack_model="quantum", security=192),
-    "parameters for bootstrapping": fhe.Parameters.from_moduli(
-        4, Q, P, scale={3: 2.0**40, 2: 2.0**41, 0: 2.0**39}, fresh_level=2, digit_size=2, security=None
-    ),
-    "transform": fhe.LinearTransform.from_matrix(random(3, 5), PARAMS),
-    "repeating transform": fhe.LinearTransform.from_diagonals({0: 1, 5: 1j}, PARAMS, 1, slots=8),
-    "blocks": numbered_transforms()[0],
-    "blocks as numbers": numbered_transforms()[1],
-    "numbers": fhe.LinearTransform.from_matrix(random(3, 5), PARAMS, encoded=False),
-    "batch of transforms": mapped_transform(),
-    "array": encrypted_array(fhe.Layout.row((2, 3), 8)),
-    "array of columns": encrypted_array(fhe.Layout.columns((2, 3), 8)),
-    "copies": encrypted_array(fhe.Layout.replicated((3,), 8)),
-    "diagonals": encrypted_array(fhe.Layout.diagonals((2, 3), 8)),
-    "view": encrypted_array(fhe.Layout.row((3, 4), 8)).T[1:, ::-2],
-    "batch of arrays": encrypted_array(fhe.Layout.row((), 8), 3),
-    "map": array_map(),
-    "bootstrapping keys": golden_values.bootstrapping_keys(),
-    "plan": fhe.plan_keys(lambda x, keys: fhe.rotate(fhe.square(fhe.conjugate(x, keys), keys), 3, keys), ciphertext()),
-    "empty plan": fhe.plan_keys(lambda x, keys: x, ciphertext()),
-    "plan of many uses": fhe.KeyPlan(
-        PARAMS, None, {5: 3, 25: 0}, (KeyUse(0, 1, None, 2**40), KeyUse(5, 3, 8, 0), KeyUse(31, 2, None, 1))
-    ),
-}
+class Made(dict):
+    """Values by their names, each made when it is first asked for: tests are collected without them."""
 
-POLYNOMIALS = {
-    "polynomial": fhe.Polynomial([0.1, -1e-300, 0.3], (-8, 1 / 3)),
-    "odd polynomial": fhe.Polynomial([7.0, 1.0, 7.0, -0.5], parity="odd"),
-    "polynomial a slot": fhe.Polynomial(np.random.default_rng(0).normal(size=(4, 8)), (0, 1), "even"),
-    "constant": fhe.Polynomial(np.array([0.1], np.float32)),
-    "polynomial of JAX": fhe.Polynomial(jnp.array([0.1, 0.2, 0.3], jnp.float32)),
-    "half precision": fhe.Polynomial(jnp.array([0.1, 0.2], jnp.bfloat16)),
-    "other half precision": fhe.Polynomial(np.array([0.1, 0.2], np.float16)),
-}
-EVERY = VALUES | POLYNOMIALS
+    def __init__(self, make):
+        super().__init__(make)
+        self.made = {}
+
+    def __getitem__(self, name):
+        if name not in self.made:
+            self.made[name] = super().__getitem__(name)()
+        return self.made[name]
+
+
+VALUES = Made(
+    {
+        "plaintext": lambda: fhe.Plaintext(residues(0, Q), PARAMS, 3, math.pi * 2**40, 8, True),
+        "batch of plaintexts": lambda: fhe.Plaintext(residues(1, Q[:1], 2, 3), PARAMS, 0, PARAMS.scale_at(0), 1, False),
+        "ciphertext": lambda: ciphertext(),
+        "three components": lambda: ciphertext(3, components=3),
+        "empty batch": lambda: ciphertext(0),
+        "secret key": lambda: fhe.SecretKey(residues(3, Q + P), PARAMS),
+        "public key": lambda: fhe.PublicKey(residues(4, Q + P[:1], 2), PARAMS),
+        "switching key": lambda: switching_key(5, 2),
+        "batch of switching keys": lambda: switching_key(5, 2, 3),
+        "seeded key": lambda: seeded_key(5, 2),
+        "batch of seeded keys": lambda: seeded_key(5, 2, 3),
+        "evaluation keys": lambda: evaluation_keys(),
+        "seeded evaluation keys": lambda: fhe.EvaluationKeys(
+            seeded_key(8, 2), {5: seeded_key(9, 1), 25: switching_key(4, 0)}, PARAMS
+        ),
+        "no relinearization": lambda: fhe.EvaluationKeys(None, {5: switching_key(7, 3)}, PARAMS),
+        "no keys": lambda: fhe.EvaluationKeys(None, {}, PARAMS),
+        "parameters": lambda: PARAMS,
+        "secure parameters": lambda: SECURE,
+        "quantum": lambda: fhe.Parameters.for_depth(1, attack_model="quantum", security=192),
+        "parameters for bootstrapping": lambda: fhe.Parameters.from_moduli(
+            4, Q, P, scale={3: 2.0**40, 2: 2.0**41, 0: 2.0**39}, fresh_level=2, digit_size=2, security=None
+        ),
+        "transform": lambda: fhe.LinearTransform.from_matrix(random(3, 5), PARAMS),
+        "repeating transform": lambda: fhe.LinearTransform.from_diagonals({0: 1, 5: 1j}, PARAMS, 1, slots=8),
+        "blocks": lambda: numbered_transforms()[0],
+        "blocks as numbers": lambda: numbered_transforms()[1],
+        "numbers": lambda: fhe.LinearTransform.from_matrix(random(3, 5), PARAMS, encoded=False),
+        "batch of transforms": lambda: mapped_transform(),
+        "array": lambda: encrypted_array(fhe.Layout.row((2, 3), 8)),
+        "array of columns": lambda: encrypted_array(fhe.Layout.columns((2, 3), 8)),
+        "copies": lambda: encrypted_array(fhe.Layout.replicated((3,), 8)),
+        "diagonals": lambda: encrypted_array(fhe.Layout.diagonals((2, 3), 8)),
+        "view": lambda: encrypted_array(fhe.Layout.row((3, 4), 8)).T[1:, ::-2],
+        "batch of arrays": lambda: encrypted_array(fhe.Layout.row((), 8), 3),
+        "map": lambda: array_map(),
+        "bootstrapping keys": lambda: golden_values.bootstrapping_keys(),
+        "plan": lambda: fhe.plan_keys(
+            lambda x, keys: fhe.rotate(fhe.square(fhe.conjugate(x, keys), keys), 3, keys), ciphertext()
+        ),
+        "empty plan": lambda: fhe.plan_keys(lambda x, keys: x, ciphertext()),
+        "plan of many uses": lambda: fhe.KeyPlan(
+            PARAMS, None, {5: 3, 25: 0}, (KeyUse(0, 1, None, 2**40), KeyUse(5, 3, 8, 0), KeyUse(31, 2, None, 1))
+        ),
+    }
+)
+
+POLYNOMIALS = Made(
+    {
+        "polynomial": lambda: fhe.Polynomial([0.1, -1e-300, 0.3], (-8, 1 / 3)),
+        "odd polynomial": lambda: fhe.Polynomial([7.0, 1.0, 7.0, -0.5], parity="odd"),
+        "polynomial a slot": lambda: fhe.Polynomial(np.random.default_rng(0).normal(size=(4, 8)), (0, 1), "even"),
+        "constant": lambda: fhe.Polynomial(np.array([0.1], np.float32)),
+        "polynomial of JAX": lambda: fhe.Polynomial(jnp.array([0.1, 0.2, 0.3], jnp.float32)),
+        "half precision": lambda: fhe.Polynomial(jnp.array([0.1, 0.2], jnp.bfloat16)),
+        "other half precision": lambda: fhe.Polynomial(np.array([0.1, 0.2], np.float16)),
+    }
+)
+EVERY = Made({name: functools.partial(made.__getitem__, name) for made in (VALUES, POLYNOMIALS) for name in made})
 
 
 def assert_same(got, value):

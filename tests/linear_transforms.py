@@ -2,11 +2,11 @@
 
 import functools
 
+import noise_model as noise
 import numpy as np
 from operations import numbers, seed
 
 import fhejax as fhe
-from fhejax.kinds import noise
 
 PARAMS = fhe.Parameters.for_depth(3, log_degree=7, security=None)  # several digits, several special primes
 SLOTS, TOP = PARAMS.slots, PARAMS.max_level

@@ -85,7 +85,7 @@ def prepare():
 
 
 def build():
-    """Whether the kernels of the copy compile; the first time takes minutes. They are put beside its Python files."""
+    """Whether the kernels of the copy compile, which first takes minutes; they are put beside its Python files."""
     cmake, folder = pathlib.Path(sys.executable).parent / "cmake", COPY / "build" / "kernels"
     nanobind = {"PYTHONPATH": str(FOLDER / "nanobind")}
     options = ["-DCMAKE_BUILD_TYPE=Release", f"-DPython_EXECUTABLE={sys.executable}"]

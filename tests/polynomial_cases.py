@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import fhejax as fhe
+from fhejax.polynomials import least_squares
 
 
 class Case(NamedTuple):
@@ -103,3 +104,15 @@ CLEAR = [
 ]
 
 CASES = [*MIDPOINT, *ZEROS, *DEGREES, *SMALL, *CLEAR]
+
+
+def closed_form(
+    f, domain, degree, parity=None, samples=None, weight=None, per_slot=False, guard_weight=2.0**-8
+) -> fhe.Polynomial:
+    """The polynomial nearest to f in the mean square over data, and a little over the whole domain."""
+    columns = least_squares.series_columns(degree, parity)
+    points = least_squares.weighted_samples(samples, domain, degree, weight, per_slot)
+    data = least_squares.triangle(f, domain, columns, *points)
+    guard = least_squares.triangle(f, domain, columns, *least_squares.weighted_guard(domain, degree, weight))
+    coefficients = least_squares.minimizer(least_squares.combine_triangles(data, guard_weight**0.5 * guard))
+    return least_squares.as_polynomial(coefficients, columns, domain, degree, parity, per_slot)

@@ -27,7 +27,6 @@ FOLDER = ROOT / "build" / "digests"
 
 computed_always = False  # conftest sets it where slow tests run too
 writing = "FHEJAX_WRITE_DIGESTS" in os.environ
-met: dict[str, str] = {}
 
 
 def assert_equals_reference(got, function, *operands):
@@ -39,7 +38,8 @@ def assert_equals_reference(got, function, *operands):
             expected = function(*operands)
         jax.tree.map(np.testing.assert_array_equal, got, expected)
         assert writing or stored in (None, digest), f"{FILE.name} is wrong: make digests"
-    met[key] = digest
+    if writing:
+        _keep(key, digest)
 
 
 def lowerings(*names):
@@ -57,20 +57,20 @@ def computes_emulated() -> bool:
     return computes_references() or not _fits("emulated")
 
 
-def write_met(worker: str) -> None:
-    """Keeps what this process has met for `write`."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{worker}.json").write_text(json.dumps(met))
-
-
 def write() -> None:
-    """Makes `digests.json` of what all processes have met."""
+    """Makes `digests.json` of what all processes have kept."""
     digests = {}
-    for path in FOLDER.glob("*.json"):
-        digests |= json.loads(path.read_text())
+    for path in FOLDER.glob("*"):
+        digests |= dict(line.split() for line in path.read_text().splitlines())
         path.unlink()
     sources = {name: hashed() for name, hashed in _SOURCES.items()}
     FILE.write_text(json.dumps({"sources": sources, "digests": dict(sorted(digests.items()))}, indent=0) + "\n")
+
+
+def _keep(key, digest):
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / os.environ.get("PYTEST_XDIST_WORKER", "main"), "a") as file:
+        file.write(f"{key} {digest}\n")
 
 
 def _key(function, operands):

@@ -23,7 +23,8 @@ from array_cases import (
     simulated,
     through,
 )
-from hypothesis import given, settings, strategies as st
+from drawing import some
+from hypothesis import given, strategies as st
 from operations import seed
 
 import fhejax as fhe
@@ -47,7 +48,7 @@ OPERATORS = [operator.add, operator.sub, operator.mul]
 
 
 @given(st.data(), st.sampled_from(OPERATORS))
-@settings(max_examples=100, deadline=None)
+@some(100)
 def test_arithmetic_with_arrays_in_the_clear(data, operation):
     """Every shape that broadcasts to the array's, on either side."""
     x, values = drawn(data)
@@ -76,7 +77,7 @@ def test_an_integer_takes_no_level():
 
 
 @given(st.data(), st.sampled_from(OPERATORS))
-@settings(max_examples=60, deadline=None)
+@some(60)
 def test_arithmetic_of_two_arrays(data, operation):
     """Each in the layout that the other one asks for: every shape broadcasts, on either side."""
     x, values = drawn(data, "row", "column", "replicated", "interleaved", "columns")
@@ -139,7 +140,7 @@ def test_what_stands_elsewhere_is_filled():
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@some(100)
 def test_conversions(data):
     """Between any two layouts and views; zeros in slots that no entry owns."""
     x, values = drawn(data)

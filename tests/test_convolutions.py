@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from array_cases import check, in_slots, numbers
+from drawing import some
 from hypothesis import given, settings, strategies as st
 from linear_transforms import bound
 from operations import seed
@@ -106,7 +107,7 @@ def result(shape, kernel, options):
 
 
 @given(convolutions())
-@settings(max_examples=60, deadline=None)
+@some(60)
 def test_maps_equal_jax(case):
     shape, kernel, options, choice = case
     layout = layout_of(shape, choice)
@@ -203,7 +204,7 @@ def test_planes_come_first_where_there_is_room():
 
 
 @given(*[st.integers(1, 3)] * 3, *[st.integers(3, 12)] * 2, st.sampled_from(["VALID", "SAME"]))
-@settings(max_examples=60, deadline=None)
+@some(60)
 def test_strided_layers_stay_dense(batch, channels, taps, height, width, padding):
     """Four times the channels at a quarter of the pixels take no ciphertext more."""
     layout = fhe.Layout.images((batch, channels, height, width), SLOTS)

@@ -10,7 +10,7 @@ from operations import seed
 
 import fhejax as fhe
 from fhejax import _compat
-from fhejax.arrays.layouts.record import stacked, taken
+from fhejax.arrays.layouts.record import stack_ciphertexts, take_ciphertexts
 from fhejax.scheme.keys import galois_element
 
 RNG = np.random.default_rng(0)
@@ -59,7 +59,9 @@ def cnn():
     network |= {f"{name} bias": RNG.normal(size=2) / 4 for name in shapes}
     layout = fhe.Layout.images((1, 8, 8), params.slots)
     layers = example.prepare(network, layout, params)
-    run = lambda x, keys: taken(example.run(fhe.EncryptedArray(stacked([x]), None, layout), layers, keys).ciphertext, 0)
+    run = lambda x, keys: take_ciphertexts(
+        example.run(fhe.EncryptedArray(stack_ciphertexts([x]), None, layout), layers, keys).ciphertext, 0
+    )
     return run, params, np.tile(RNG.uniform(size=64), params.slots // 64)
 
 

@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 import fhejax as fhe
 from fhejax import polynomials
 from fhejax.polynomials import FitReport, fit
-from fhejax.polynomials.report import evaluated, resolution
+from fhejax.polynomials.report import evaluate_function, resolution
 
 gelu = functools.partial(jax.nn.gelu, approximate=False)
 reciprocal = lambda x: 1 / x
@@ -118,7 +118,7 @@ def test_resolution_is_that_of_the_values():
 def test_evaluated_keeps_shapes_and_compiles_once():
     shapes = set()
     x = np.linspace(0, 1, 3000).reshape(2, 1500)
-    np.testing.assert_array_equal(evaluated(lambda x: shapes.add(x.shape) or 2 * x, x), 2 * x)
+    np.testing.assert_array_equal(evaluate_function(lambda x: shapes.add(x.shape) or 2 * x, x), 2 * x)
     assert shapes == {(1024,)}
 
 

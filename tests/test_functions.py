@@ -17,7 +17,7 @@ import fhejax as fhe
 from fhejax import functions
 from fhejax.bootstrapping.profile import key_switches_of
 from fhejax.functions import fits, inverse, range_extension
-from fhejax.functions.composite import chained
+from fhejax.functions.composite import evaluate_chain
 
 DEEP = fhe.Parameters.for_depth(25, log_degree=9, security=None)
 PARAMS = fhe.Parameters.for_depth(9, log_degree=11, security=None)
@@ -268,7 +268,7 @@ def test_relu_of_13_bits_by_the_published_degrees():
     polynomials = fhe.polynomials.minimax.sign_composition((15, 15, 27), 2.0**-9)
     x = np.concatenate([np.geomspace(1e-9, 1, 40001), np.linspace(0, 1, 40001)])
     x = np.concatenate([x, -x])
-    error = np.max(np.abs(x * (1 + chained(polynomials, x)) / 2 - np.maximum(x, 0)))
+    error = np.max(np.abs(x * (1 + evaluate_chain(polynomials, x)) / 2 - np.maximum(x, 0)))
     assert error < 2.0**-13 and sum(p.depth for p in polynomials) == 13
 
 
@@ -328,7 +328,7 @@ def test_the_closed_form_is_the_minimax_polynomial():
 def test_range_extension_keeps_what_is_near_and_what_is_flat(degrees):
     stages, ratio = range_extension.sign_stages(degrees, 0.02)
     x = np.linspace(0, 1, 100001)
-    y = chained(stages, x)
+    y = evaluate_chain(stages, x)
     inside, outside = y[x <= 0.02], y[x >= 0.02]
     assert np.all(np.diff(inside) > 0) and ratio > 0.02 * 1.5 ** len(degrees)
     assert np.min(outside) > ratio * (1 - 1e-6) and np.max(outside) < 1 + 1e-9

@@ -5,8 +5,8 @@ import pytest
 from array_cases import LAYOUTS, SLOTS, cases, check, in_slots, numbers, simulated, views
 from hypothesis import given, settings, strategies as st
 
-from fhejax.arrays.layouts.axis_digits import canonical, joined, place, sliced
-from fhejax.arrays.layouts.broadcasting import compact, merged, narrow, spread
+from fhejax.arrays.layouts.axis_digits import canonical, coalesce, place, slice_digits
+from fhejax.arrays.layouts.broadcasting import coalesce_copies, compact, narrow, spread
 from fhejax.arrays.layouts.layout import Digit, Layout
 
 
@@ -69,7 +69,7 @@ def test_copies_meet(data):
     slots = in_slots(numbers(shape), found)[list(rows)].ravel()
     for offset in layout.copy_offsets():
         np.testing.assert_array_equal(slots[layout.positions() + offset], np.broadcast_to(numbers(shape), layout.shape))
-    assert copies == merged(layout.copies)
+    assert copies == coalesce_copies(layout.copies)
 
 
 @pytest.mark.parametrize("size", [1, 4])
@@ -90,7 +90,7 @@ def test_copies_become_axes(shape):
 
 
 def test_digits_are_joined_and_split():
-    assert joined((Digit(3, 8), Digit(8, 1)), 20) == (Digit(20, 1),)
+    assert coalesce((Digit(3, 8), Digit(8, 1)), 20) == (Digit(20, 1),)
     assert canonical((Digit(20, 1),), 20, 8) == (Digit(3, 8), Digit(8, 1))
     assert canonical((Digit(20, -1),), 20, 8) == (Digit(3, -8), Digit(8, -1))
     assert canonical((Digit(5, 4), Digit(4, 16)), 6, 64) == (Digit(2, 4), Digit(4, 16))
@@ -103,7 +103,7 @@ def test_slices_of_digits(step, count, start):
     """Digits of sizes 4, 3 and 5, far apart: a slice that they can say is right."""
     digits = (Digit(4, 1000), Digit(3, 7), Digit(5, 100))
     indices = start + step * np.arange(count)
-    found = sliced(digits, start, step, count) if 0 <= indices.min() and indices.max() < 60 else None
+    found = slice_digits(digits, start, step, count) if 0 <= indices.min() and indices.max() < 60 else None
     if found is not None:
         offset, own = found
         assert [offset + place(i, own) for i in range(count)] == [place(int(i), digits) for i in indices]

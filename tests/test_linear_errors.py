@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import noise_model as noise
 import numpy as np
 import pytest
 from linear_transforms import (
@@ -24,7 +25,6 @@ from linear_transforms import (
 from operations import numbers
 
 import fhejax as fhe
-from fhejax.kinds import noise
 
 # --- errors of the result ---------------------------------------------------------------------------------------------
 

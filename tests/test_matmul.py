@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from array_cases import LAYOUTS, PARAMS, SECRET, SLOTS, TOP, check, encrypted, layouts_of, numbers, simulated, through
-from hypothesis import given, settings, strategies as st
+from drawing import some
+from hypothesis import given, strategies as st
 from operations import seed
 
 import fhejax as fhe
@@ -64,7 +65,7 @@ def test_operators_of_simulated_arrays(name):
     st.integers(1, 40),
     st.sampled_from(["row", "column", "replicated", "interleaved"]),
 )
-@settings(max_examples=100, deadline=None)
+@some(100)
 def test_wide_and_tall(n, k, m, name):
     x, w = Values(numbers((n, k))), numbers((k, m), 1)
     check_map(x, w, name, WIDE)

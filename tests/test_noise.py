@@ -9,11 +9,11 @@ import math
 
 import jax
 import jax.numpy as jnp
+import noise_model as noise
 import numpy as np
 import pytest
 
 import fhejax as fhe
-from fhejax.kinds import noise
 
 # The spread of a measurement is about 1 %: the norm of one secret, and some 2^15 slots.
 LEAST, MOST = 0.94, 1.06

@@ -275,7 +275,10 @@ def test_rotation_paths():
     assert fhe.rotation_path(evaluation, 8, slots=8) == ()
 
 
-@pytest.mark.parametrize("shape", [(1,), (3,), (2, 1, 2), (0,), (2, 0)])
+SHAPES = [(2, 1, 2), (0,), *(pytest.param(shape, marks=pytest.mark.slow) for shape in ((1,), (3,), (2, 0)))]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "number" not in name and "encrypt" not in name])
 def test_a_batch_is_its_entries(name, shape):
     operation = OPERATIONS[name]

@@ -5,6 +5,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import noise_model as noise
 import numpy as np
 import polynomial_cases
 import pytest
@@ -12,7 +13,6 @@ from numpy.polynomial import chebyshev
 from references import assert_equals_reference
 
 import fhejax as fhe
-from fhejax.kinds import noise
 
 PARAMS = fhe.Parameters.for_depth(5, log_degree=8, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)

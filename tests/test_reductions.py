@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from array_cases import LAYOUTS, PARAMS, SLOTS, TOP, check, drawn, layouts_of, numbers, simulated
-from hypothesis import given, settings, strategies as st
+from drawing import some
+from hypothesis import given, strategies as st
 
 import fhejax as fhe
 from fhejax.arrays.layouts.layout import Layout
@@ -12,7 +13,7 @@ from fhejax.arrays.layouts.layout import Layout
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@some(100)
 def test_sums_are_numpys(data):
     """Whatever stands in slots that no entry owns, for any layout and view."""
     x, values = drawn(data)

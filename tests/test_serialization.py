@@ -176,31 +176,32 @@ def changed(name, **fields):
     return value
 
 
-SECRET = VALUES["secret key"]
+def secret():
+    return VALUES["secret key"]
 
 
 def test_a_secret_is_saved_only_when_asked(path):
     with pytest.raises(TypeError, match=r"type fhejax\.save\(path, secret_key, allow_secret=True\)"):
-        fhe.save(path, SECRET)
+        fhe.save(path, secret())
     assert not path.exists()
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        [SECRET],
-        {"key": SECRET},
-        changed("evaluation keys", relinearization=SECRET),
-        changed("evaluation keys", galois={5: SECRET}),
-        fhe.Ciphertext(SECRET, PARAMS, 1, 1.0, 1, True),
-        fhe.PublicKey(SECRET.data, PARAMS),
-        type("Hidden", (fhe.SecretKey,), {})(SECRET.data, PARAMS),
+        lambda: [secret()],
+        lambda: {"key": secret()},
+        lambda: changed("evaluation keys", relinearization=secret()),
+        lambda: changed("evaluation keys", galois={5: secret()}),
+        lambda: fhe.Ciphertext(secret(), PARAMS, 1, 1.0, 1, True),
+        lambda: fhe.PublicKey(secret().data, PARAMS),
+        lambda: type("Hidden", (fhe.SecretKey,), {})(secret().data, PARAMS),
     ],
 )
 def test_a_secret_inside_something_else_is_refused(tmp_path, value):
     with pytest.raises((TypeError, ValueError), match=r"holds one of|SwitchingKeys|not an array|shape") as caught:
-        fhe.save(tmp_path / "value", value)
-    assert str(int(SECRET.data[0, 0])) not in str(caught.value)
+        fhe.save(tmp_path / "value", value())
+    assert str(int(secret().data[0, 0])) not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -210,7 +211,7 @@ def test_modes(path, umask, mode):
     try:
         fhe.save(path, VALUES["plaintext"])
         assert stat.S_IMODE(path.stat().st_mode) == mode
-        fhe.save(path, SECRET, allow_secret=True)
+        fhe.save(path, secret(), allow_secret=True)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     finally:
         os.umask(before)
@@ -245,56 +246,93 @@ def raised_residue(value, limb):
 @pytest.mark.parametrize(
     "value, error, says",
     [
-        (3, TypeError, "got int; a file holds one of Plaintext, Ciphertext"),
-        (fhe.simulate([1.0], PARAMS), TypeError, "Simulated values are in the clear"),
-        (changed("transform", level=0), ValueError, "save: LinearTransform: level is 0"),
-        (changed("transform", slots=4), ValueError, "save: the plan has steps that are no integers from 0 to 3"),
-        (changed("transform", data=None), TypeError, "not an array"),
+        (lambda: 3, TypeError, "got int; a file holds one of Plaintext, Ciphertext"),
+        (lambda: fhe.simulate([1.0], PARAMS), TypeError, "Simulated values are in the clear"),
+        (lambda: changed("transform", level=0), ValueError, "save: LinearTransform: level is 0"),
         (
-            changed("transform", values=VALUES["numbers"].values),
+            lambda: changed("transform", slots=4),
+            ValueError,
+            "save: the plan has steps that are no integers from 0 to 3",
+        ),
+        (lambda: changed("transform", data=None), TypeError, "not an array"),
+        (
+            lambda: changed("transform", values=VALUES["numbers"].values),
             ValueError,
             "`data` or `values`, and this one both",
         ),
-        (changed("transform", data=VALUES["transform"].data[:-1]), ValueError, "of a LinearTransform has shape"),
-        (changed("transform", data=VALUES["transform"].data.astype(jnp.uint32)), TypeError, "uint64, got uint32"),
-        (changed("transform", params=OTHER), ValueError, "LinearTransform: level is 3"),
-        (changed("numbers", real=False), TypeError, "values are float64; a file holds complex128, complex64"),
-        (changed("numbers", values=np.full((7, 8), np.inf)), ValueError, "not finite"),
-        (changed("array", ciphertext=fhe.simulate(np.ones((1, 8)), PARAMS)), TypeError, "Simulated values are in the"),
-        (changed("array", layout=fhe.Layout.columns((2, 3), 8)), ValueError, "do not hold an array of shape (2, 3)"),
-        (changed("array", layout=fhe.Layout.row((2, 3), 4)), ValueError, "a layout in 4 slots, and 8 slots"),
-        (changed("map", source=fhe.Layout.row((3,), 16)), ValueError, "a layout in 16 slots, and 8 slots"),
-        (changed("plan", galois={4: 1}), ValueError, "galois element 4"),
-        (changed("plan", relinearization=9), ValueError, "level is 9"),
-        (changed("ciphertext", data=None), TypeError, "not an array"),
-        (changed("ciphertext", data=jax.ShapeDtypeStruct((2, 2, N), np.uint32)), TypeError, "not an array"),
-        (changed("ciphertext", data=VALUES["ciphertext"].data.astype(jnp.uint32)), TypeError, "uint64, got uint32"),
-        (changed("ciphertext", data=VALUES["ciphertext"].data[0]), ValueError, "expected (*batch, 2, 2, 16) or"),
-        (changed("ciphertext", level=2), ValueError, "has shape (2, 2, 16)"),
-        (changed("ciphertext", level=4), ValueError, "level is 4; expected an integer from 0 to 3"),
-        (changed("ciphertext", level=True), ValueError, "level is True"),
-        (changed("ciphertext", scale=math.nan), ValueError, "scale is nan; expected a finite float above 0"),
-        (changed("ciphertext", scale=math.inf), ValueError, "scale is inf"),
-        (changed("ciphertext", scale=-1.0), ValueError, "scale is -1.0"),
-        (changed("ciphertext", slots=3), ValueError, "slots is 3; expected a power of two up to 8"),
-        (changed("ciphertext", slots=16), ValueError, "slots is 16"),
-        (changed("ciphertext", real=1), ValueError, "real is 1; expected True or False"),
-        (changed("ciphertext", params=OTHER), ValueError, "in limb"),
-        (raised_residue(VALUES["ciphertext"], 1), ValueError, f"holds {Q[1]} in limb 1"),
-        (changed("seeded key", mask_seed=None), ValueError, "expected (*batch, 2, 2, 5, 16)"),
-        (changed("switching key", mask_seed=VALUES["seeded key"].mask_seed), ValueError, "is uint32[8]; the seeds of"),
-        (changed("seeded key", mask_seed=VALUES["seeded key"].mask_seed[:4]), ValueError, "is uint32[4]; the seeds of"),
-        (changed("seeded key", mask_seed=VALUES["seeded key"].data), ValueError, "'data.mask_seed' is uint64"),
-        (changed("seeded key", mask_seed=7), TypeError, "not an array"),
-        (changed("evaluation keys", params=OTHER), TypeError, "of their own parameters"),
-        (changed("evaluation keys", galois={4: switching_key(1, 1)}), ValueError, "galois element 4"),
-        (fhe.Polynomial([1.0, math.inf]), ValueError, "holds a number that is not finite"),
-        (fhe.Polynomial(np.ones(3, np.longdouble)), TypeError, "a file holds float64, float32"),
-        (jax.vmap(fhe.Polynomial)(np.ones((2, 3, 4), np.float32)), ValueError, "has shape (2, 3, 4)"),
-        (jax.tree.map(lambda _: None, fhe.Polynomial([1.0])), TypeError, "not an array"),
+        (
+            lambda: changed("transform", data=VALUES["transform"].data[:-1]),
+            ValueError,
+            "of a LinearTransform has shape",
+        ),
+        (
+            lambda: changed("transform", data=VALUES["transform"].data.astype(jnp.uint32)),
+            TypeError,
+            "uint64, got uint32",
+        ),
+        (lambda: changed("transform", params=OTHER), ValueError, "LinearTransform: level is 3"),
+        (lambda: changed("numbers", real=False), TypeError, "values are float64; a file holds complex128, complex64"),
+        (lambda: changed("numbers", values=np.full((7, 8), np.inf)), ValueError, "not finite"),
+        (
+            lambda: changed("array", ciphertext=fhe.simulate(np.ones((1, 8)), PARAMS)),
+            TypeError,
+            "Simulated values are in the",
+        ),
+        (
+            lambda: changed("array", layout=fhe.Layout.columns((2, 3), 8)),
+            ValueError,
+            "do not hold an array of shape (2, 3)",
+        ),
+        (lambda: changed("array", layout=fhe.Layout.row((2, 3), 4)), ValueError, "a layout in 4 slots, and 8 slots"),
+        (lambda: changed("map", source=fhe.Layout.row((3,), 16)), ValueError, "a layout in 16 slots, and 8 slots"),
+        (lambda: changed("plan", galois={4: 1}), ValueError, "galois element 4"),
+        (lambda: changed("plan", relinearization=9), ValueError, "level is 9"),
+        (lambda: changed("ciphertext", data=None), TypeError, "not an array"),
+        (lambda: changed("ciphertext", data=jax.ShapeDtypeStruct((2, 2, N), np.uint32)), TypeError, "not an array"),
+        (
+            lambda: changed("ciphertext", data=VALUES["ciphertext"].data.astype(jnp.uint32)),
+            TypeError,
+            "uint64, got uint32",
+        ),
+        (
+            lambda: changed("ciphertext", data=VALUES["ciphertext"].data[0]),
+            ValueError,
+            "expected (*batch, 2, 2, 16) or",
+        ),
+        (lambda: changed("ciphertext", level=2), ValueError, "has shape (2, 2, 16)"),
+        (lambda: changed("ciphertext", level=4), ValueError, "level is 4; expected an integer from 0 to 3"),
+        (lambda: changed("ciphertext", level=True), ValueError, "level is True"),
+        (lambda: changed("ciphertext", scale=math.nan), ValueError, "scale is nan; expected a finite float above 0"),
+        (lambda: changed("ciphertext", scale=math.inf), ValueError, "scale is inf"),
+        (lambda: changed("ciphertext", scale=-1.0), ValueError, "scale is -1.0"),
+        (lambda: changed("ciphertext", slots=3), ValueError, "slots is 3; expected a power of two up to 8"),
+        (lambda: changed("ciphertext", slots=16), ValueError, "slots is 16"),
+        (lambda: changed("ciphertext", real=1), ValueError, "real is 1; expected True or False"),
+        (lambda: changed("ciphertext", params=OTHER), ValueError, "in limb"),
+        (lambda: raised_residue(VALUES["ciphertext"], 1), ValueError, f"holds {Q[1]} in limb 1"),
+        (lambda: changed("seeded key", mask_seed=None), ValueError, "expected (*batch, 2, 2, 5, 16)"),
+        (
+            lambda: changed("switching key", mask_seed=VALUES["seeded key"].mask_seed),
+            ValueError,
+            "is uint32[8]; the seeds of",
+        ),
+        (
+            lambda: changed("seeded key", mask_seed=VALUES["seeded key"].mask_seed[:4]),
+            ValueError,
+            "is uint32[4]; the seeds of",
+        ),
+        (lambda: changed("seeded key", mask_seed=VALUES["seeded key"].data), ValueError, "'data.mask_seed' is uint64"),
+        (lambda: changed("seeded key", mask_seed=7), TypeError, "not an array"),
+        (lambda: changed("evaluation keys", params=OTHER), TypeError, "of their own parameters"),
+        (lambda: changed("evaluation keys", galois={4: switching_key(1, 1)}), ValueError, "galois element 4"),
+        (lambda: fhe.Polynomial([1.0, math.inf]), ValueError, "holds a number that is not finite"),
+        (lambda: fhe.Polynomial(np.ones(3, np.longdouble)), TypeError, "a file holds float64, float32"),
+        (lambda: jax.vmap(fhe.Polynomial)(np.ones((2, 3, 4), np.float32)), ValueError, "has shape (2, 3, 4)"),
+        (lambda: jax.tree.map(lambda _: None, fhe.Polynomial([1.0])), TypeError, "not an array"),
     ],
 )
 def test_save_refuses(path, value, error, says):
+    value = value()
     with pytest.raises(error) as caught:
         fhe.save(path, value)
     assert says in str(caught.value)

@@ -113,8 +113,15 @@ CIRCUITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("secret_key", [False, True])
-@pytest.mark.parametrize("params", [SECURE, NARROW], ids=["secure", "narrow"])
+@pytest.mark.parametrize(
+    "params, secret_key",
+    [
+        pytest.param(SECURE, False, id="secure-public", marks=pytest.mark.slow),
+        pytest.param(SECURE, True, id="secure-secret"),
+        pytest.param(NARROW, False, id="narrow-public"),
+        pytest.param(NARROW, True, id="narrow-secret", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_errors_are_those_of_the_encrypted_circuit(name, params, secret_key):
     """To 1/8 for the deviation and half a bit for the worst of 8192 slots, correlations included."""

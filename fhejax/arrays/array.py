@@ -9,7 +9,7 @@ import numpy as np
 
 from fhejax import _compat
 from fhejax.arrays.layouts.layout import Layout, as_layout
-from fhejax.arrays.layouts.placement import placed
+from fhejax.arrays.layouts.placement import pack
 from fhejax.arrays.layouts.record import Arranged
 from fhejax.arrays.layouts.shapes import dummy
 from fhejax.arrays.operations import conversions, elementwise, reductions, views
@@ -60,7 +60,7 @@ class EncryptedArray(Arranged):
           layout: "row", "dense", "column", "replicated", "diagonal", "interleaved", "images", "columns", or a
             `fhejax.Layout`.
         """
-        layout, slots = _placed("EncryptedArray.encrypt", values, layout, key.params)
+        layout, slots = _pack("EncryptedArray.encrypt", values, layout, key.params)
         return cls(encrypt(seed, key, slots), None, layout)
 
     @classmethod
@@ -68,7 +68,7 @@ class EncryptedArray(Arranged):
         cls, values: Any, params: Parameters, layout: Layout | str = "row", **options: Any
     ) -> "EncryptedArray":
         """An array as it is after encryption, in the clear: see `fhejax.simulate`, which takes the options."""
-        layout, slots = _placed("EncryptedArray.simulate", values, layout, params)
+        layout, slots = _pack("EncryptedArray.simulate", values, layout, params)
         return cls(simulate(slots, params, **options), None, layout)
 
     def decrypt(self, secret: SecretKey | None, *, dtype: Any = None) -> jax.Array:
@@ -125,8 +125,8 @@ class EncryptedArray(Arranged):
         if 0 in shape:
             raise ValueError(f"x[...]: the result of shape {shape} is empty; encrypted arrays have at least one entry")
         if all(each is None or each is Ellipsis or isinstance(each, slice) or _is_integer(each) for each in parts):
-            return views.indexed(self, parts)
-        return conversions.gathered(self, index)
+            return views.basic_index(self, parts)
+        return conversions.gather(self, index)
 
     take = conversions.take
 
@@ -195,11 +195,11 @@ class EncryptedArray(Arranged):
     norm = reductions.norm
 
 
-def _placed(operation: str, values: Any, layout: Layout | str, params: Parameters) -> tuple[Layout, Any]:
+def _pack(operation: str, values: Any, layout: Layout | str, params: Parameters) -> tuple[Layout, Any]:
     """The layout, and `[ciphertexts, slots]` with the values in all their places and zeros elsewhere."""
     array = values if _compat.is_traced(values) else np.asarray(values)
     layout = as_layout(operation, layout, np.shape(array), params.slots)
-    return layout, placed(array, layout)
+    return layout, pack(array, layout)
 
 
 def _is_integer(value: Any) -> bool:

@@ -6,10 +6,10 @@ import math
 import jax
 import numpy as np
 
-from fhejax.functions.comparison import rectified
-from fhejax.functions.composite import Composition, Domain, cheapest, elementwise, measured_chain, plus
+from fhejax.functions.comparison import relu_composition
+from fhejax.functions.composite import Composition, Domain, cheapest, elementwise, measure_chain, plus
 from fhejax.functions.fits import affine, free_domain, plus_half_of_x, single_fit, symmetric
-from fhejax.functions.range_extension import saturating
+from fhejax.functions.range_extension import saturating_options
 
 # Degrees up to here are not beaten by polynomials that carry tails closer.
 _SINGLE_DEGREE = 63
@@ -91,7 +91,7 @@ def relu(domain: Domain, bits: float) -> Composition:
     Source: Lee, Lee, Lee, Kim, Kim & No, "Precise Approximation of Convolutional Neural Networks for Homomorphically
     Encrypted Data", 2021.
     """
-    return rectified("relu", domain, bits)
+    return relu_composition("relu", domain, bits)
 
 
 def _flat_tails(f, step, domain, bits, factor, offset):
@@ -104,8 +104,8 @@ def _flat_tails(f, step, domain, bits, factor, offset):
         degree, options = _single(f, f, domain, tolerance)
     yield from options
     if degree > _SINGLE_DEGREE:
-        for cost, stages, fit in saturating(step, max(map(abs, domain)), tolerance / factor):
-            yield cost, functools.partial(_composed, f, stages, fit, domain, factor, offset, False)
+        for cost, stages, fit in saturating_options(step, max(map(abs, domain)), tolerance / factor):
+            yield cost, functools.partial(_compose, f, stages, fit, domain, factor, offset, False)
 
 
 def _linear_tails(f, step, domain, bits):
@@ -117,13 +117,13 @@ def _linear_tails(f, step, domain, bits):
         degree, options = _single(f, f, domain, tolerance)
     yield from options
     if degree > _SINGLE_DEGREE:
-        for cost, stages, fit in saturating(step, radius, 2 * tolerance / radius):
-            yield plus(cost, 1, 1), functools.partial(_composed, f, stages, fit, domain, 0.5, 0.5, True)
+        for cost, stages, fit in saturating_options(step, radius, 2 * tolerance / radius):
+            yield plus(cost, 1, 1), functools.partial(_compose, f, stages, fit, domain, 0.5, 0.5, True)
 
 
 def _single(f, target, domain, tolerance, parity=None, finish=lambda p: p):
     return single_fit(f, target, domain, free_domain(domain), tolerance, parity=parity, finish=finish)
 
 
-def _composed(f, stages, fit, domain, factor, offset, times_input):
-    return measured_chain(f, [*stages, affine(fit(), factor, offset)], domain, times_input)
+def _compose(f, stages, fit, domain, factor, offset, times_input):
+    return measure_chain(f, [*stages, affine(fit(), factor, offset)], domain, times_input)

@@ -10,12 +10,12 @@ import numpy as np
 from fhejax.functions.composite import (
     Composition,
     Domain,
+    apply_composition,
     chain,
-    chained,
     cheapest,
-    computed,
     elementwise,
-    measured_chain,
+    evaluate_chain,
+    measure_chain,
 )
 from fhejax.functions.fits import affine, free_domain, plus_half_of_x, single_fit, symmetric
 from fhejax.operations.arithmetic import add, subtract
@@ -69,7 +69,7 @@ def sign(
     Source: Lee, Lee, No & Kim, "Minimax Approximation of Sign Function by Composite Polynomial for Homomorphic
     Comparison", 2021.
     """
-    return computed("sign", _jump("sign", gap), x, keys, domain, bits)
+    return apply_composition("sign", _jump("sign", gap), x, keys, domain, bits)
 
 
 def step(
@@ -98,7 +98,7 @@ def step(
     Raises:
       As `sign`.
     """
-    return computed("step", _jump("step", gap), x, keys, domain, bits)
+    return apply_composition("step", _jump("step", gap), x, keys, domain, bits)
 
 
 def compare(
@@ -132,7 +132,7 @@ def compare(
       As `sign`.
     """
     compose, difference = _jump("compare", gap), subtract(x, y)
-    return computed("compare", compose, difference, keys, _differences("compare", domain), bits)
+    return apply_composition("compare", compose, difference, keys, _differences("compare", domain), bits)
 
 
 @elementwise
@@ -185,12 +185,12 @@ def minimum(
 
 
 def _excess(name, x, y, keys, domain, bits):
-    compose = functools.partial(rectified, name)
-    return computed(name, compose, subtract(x, y), keys, _differences(name, domain), bits)
+    compose = functools.partial(relu_composition, name)
+    return apply_composition(name, compose, subtract(x, y), keys, _differences(name, domain), bits)
 
 
 @functools.lru_cache(maxsize=256)
-def rectified(name: str, domain: Domain, bits: float) -> Composition:
+def relu_composition(name: str, domain: Domain, bits: float) -> Composition:
     """max(x, 0), for the function of that name."""
     if symmetric(domain):
         target, parity, finish = lambda x: np.abs(x) / 2, "even", plus_half_of_x
@@ -256,7 +256,7 @@ def _composition(name, gap, domain, bits):
     factor, offset = (1.0, 0.0) if name == "sign" else (0.5, 0.5)
     polynomials = _on_radius(sharp_sign(gap / radius, 2.0**-bits / factor), radius, factor, offset)
     x = np.concatenate([np.geomspace(gap, radius, 1 << 14), np.linspace(gap, radius, 1 << 14)])
-    error = float(np.max(np.abs(chained(polynomials, x) - factor - offset)))
+    error = float(np.max(np.abs(evaluate_chain(polynomials, x) - factor - offset)))
     return chain(polynomials, error)
 
 
@@ -268,7 +268,7 @@ def _by_sign(f, domain, bits, factor, offset):
         gap = share * tolerance / KINK
         if SMALLEST_GAP < gap < 0.5 and tolerance > 2.0**-LARGEST_BITS:
             polynomials = _on_radius(sharp_sign(gap, tolerance), radius, factor, offset)
-            composition = measured_chain(f, polynomials, domain, times_input=True, near=0.0)
+            composition = measure_chain(f, polynomials, domain, times_input=True, near=0.0)
             if composition.error <= 2.0**-bits:
                 return composition
     return None

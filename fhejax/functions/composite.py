@@ -18,7 +18,7 @@ from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, pattern
-from fhejax.polynomials.report import evaluated, series
+from fhejax.polynomials.report import evaluate_function, series
 from fhejax.scheme.values import EvaluationKeys
 
 Domain = tuple[float, float]
@@ -29,19 +29,12 @@ SQUARE = Polynomial([0.5, 0.0, 0.5], parity="even")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Composition:
-    """A way to compute a function.
+    """A way to compute a function."""
 
-    Attributes:
-      program: takes the input and the keys (softmax: what sums blocks between them).
-      cost: levels and key switches.
-      error: the largest one over the domain, in exact arithmetic.
-      degrees: of the polynomials in it.
-    """
-
-    program: Callable[..., Any]
+    program: Callable[..., Any]  # takes the input and the keys (softmax: what sums blocks between them)
     cost: Cost
-    error: float
-    degrees: tuple[int, ...]
+    error: float  # the largest one over the domain, in exact arithmetic
+    degrees: tuple[int, ...]  # of the polynomials in it
 
     @property
     def depth(self) -> int:
@@ -87,7 +80,7 @@ def elementwise(compose: Callable[[Domain, float], Composition]) -> Elementwise:
     def function(
         x: Encrypted, keys: EvaluationKeys | None = None, *, domain: Sequence[Any], bits: float | int
     ) -> Encrypted:
-        return computed(name, chosen, x, keys, domain, bits)
+        return apply_composition(name, chosen, x, keys, domain, bits)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = compose.__module__
@@ -109,13 +102,7 @@ def plus(cost: Cost, levels: int, switches: int) -> Cost:
 
 
 def chain(polynomials: Sequence[Polynomial], error: float, times_input: bool = False) -> Composition:
-    """Polynomials one after the other.
-
-    Args:
-      polynomials: the first takes the input.
-      error: of the composition.
-      times_input: whether the result is multiplied by the input.
-    """
+    """Polynomials one after the other; with `times_input`, their result times the input."""
 
     def program(x, keys):
         result = functools.reduce(lambda y, polynomial: evaluate(polynomial, y, keys), polynomials, x)
@@ -125,12 +112,12 @@ def chain(polynomials: Sequence[Polynomial], error: float, times_input: bool = F
     return Composition(program, cost, error, tuple(polynomial.degree for polynomial in polynomials))
 
 
-def chained(polynomials: Iterable[Polynomial], x: Any) -> Any:
+def evaluate_chain(polynomials: Iterable[Polynomial], x: Any) -> Any:
     """The values of polynomials one after the other, in double precision."""
     return functools.reduce(lambda x, polynomial: series(polynomial, x), polynomials, x)
 
 
-def measured_chain(
+def measure_chain(
     f: Callable, polynomials: Sequence[Polynomial], domain: Domain, times_input: bool = False, near: float | None = None
 ) -> Composition:
     """`chain`, with the error measured: at 2^14 points, dense at the ends of the domain, and at 2^14 about `near`."""
@@ -140,21 +127,14 @@ def measured_chain(
         steps = np.geomspace(1e-8, 1, 1 << 13) * max(high - near, near - low)
         x = np.concatenate([x, near + steps, near - steps])
     x = np.clip(x, low, high)
-    values = chained(polynomials, x) * (x if times_input else 1)
-    return chain(polynomials, float(np.max(np.abs(values - evaluated(f, x)))), times_input)
+    values = evaluate_chain(polynomials, x) * (x if times_input else 1)
+    return chain(polynomials, float(np.max(np.abs(values - evaluate_function(f, x)))), times_input)
 
 
 def cheapest(name: str, domain: Domain, bits: float, options: Callable[[float], Iterable[Option]]) -> Composition:
-    """The first that reaches the bits, in the order of depth, and then of key switches.
+    """The first option that reaches the bits, in the order of depth, and then of key switches.
 
-    Args:
-      name: of the function.
-      domain: what it is for, in an error.
-      bits: -log2 of the error allowed.
-      options: for so many bits; those that cannot reach them need not be there.
-
-    Raises:
-      ValueError: none reaches the bits.
+    Options that cannot reach them need not be there; if none is, an error says how many bits are reachable.
     """
     for _, build in sorted(options(bits), key=lambda option: option[0]):
         composition = build()
@@ -169,11 +149,7 @@ def cheapest(name: str, domain: Domain, bits: float, options: Callable[[float], 
 
 
 def checked_bits(name: str, bits: Any) -> float:
-    """The bits as a float.
-
-    Raises:
-      ValueError: not a positive number.
-    """
+    """The bits as a float; a ValueError unless they are a positive number."""
     try:
         number = float(bits)
     except (TypeError, ValueError):
@@ -183,23 +159,10 @@ def checked_bits(name: str, bits: Any) -> float:
     return number
 
 
-def computed(
+def apply_composition(
     name: str, compose: Callable[..., Composition], x: Encrypted, keys: EvaluationKeys | None, domain: Any, bits: Any
 ) -> Encrypted:
-    """The function at x, after checks of the arguments and of the levels left.
-
-    Args:
-      name: of the function.
-      compose: takes the domain and the bits.
-      x: a ciphertext or simulated values.
-      keys: evaluation keys.
-      domain, bits: as the caller gave them.
-
-    Raises:
-      LevelError: not enough levels are left.
-      TypeError: x is no ciphertext, or `keys` something else than evaluation keys.
-      ValueError: domain or bits are no such, or x has three components.
-    """
+    """What `compose` chooses for the domain and the bits, at x: after checks of arguments and of the levels left."""
     domain, bits = checked_domain(name, domain), checked_bits(name, bits)
     check_operand(name, x, keys)
     composition = compose(domain, bits)
@@ -209,23 +172,14 @@ def computed(
 
 
 def check_operand(name: str, x: Any, keys: Any) -> None:
-    """Refuses what cannot be computed with.
-
-    Raises:
-      TypeError: x is no ciphertext, or `keys` something else than evaluation keys.
-      ValueError: x has three components.
-    """
+    """Refuses what is no ciphertext, keys that are none, and three components."""
     check_ciphertext(name, x)
     checked_keys(name, keys, x)
     check_two_components(name, x)
 
 
 def with_levels(name: str, depth: int, x: Encrypted, task: str) -> Encrypted:
-    """x, if it has enough levels.
-
-    Raises:
-      LevelError: it has not.
-    """
+    """x, if it has the levels that a task takes; a LevelError, if not."""
     if x.level < depth:
         raise LevelError(
             f"{name}: {task} takes {depth} levels, and the operand is at level {x.level}; make parameters with more "

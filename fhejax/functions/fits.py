@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fhejax.functions.composite import Cost, Domain, Option, cost_of, measured_chain, plus
+from fhejax.functions.composite import Cost, Domain, Option, cost_of, measure_chain, plus
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes, fit_chebyshev
 from fhejax.polynomials.minimax import fit_minimax
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.polynomials.remez import ConvergenceError
-from fhejax.polynomials.report import evaluated
+from fhejax.polynomials.report import evaluate_function
 
 LARGEST_DEGREE = 255
 # Up to here a fit takes a fraction of a second, so that another one, for a better error at equal cost, is affordable.
@@ -24,17 +24,9 @@ _RESOLUTION = 2.0**-45
 def fit_least(
     f: Callable, domain: Domain, tolerance: float, *, parity: str | None = None, weight: Callable | None = None
 ) -> Polynomial:
-    """The minimax polynomial of the least degree within a tolerance, or of a larger one that costs no more.
+    """The minimax polynomial of the least degree within a (weighted) tolerance, or of a larger one that costs no more.
 
-    Args:
-      f: a function on arrays.
-      domain: where it is fitted.
-      tolerance: for the sup error; with a weight, for the weighted one.
-      parity: "odd" or "even", on a domain that is symmetric about zero.
-      weight: a positive function on arrays.
-
-    Returns:
-      A polynomial with a report. If no degree up to 255 reaches the tolerance, the best there is.
+    If no degree up to 255 reaches it, the best there is.
     """
     errors = truncation_errors(f, domain, weight)
     step = 2 if parity else 1
@@ -52,7 +44,7 @@ def fit_least(
     while degrees[0] < degree <= _AFFORDABLE and error(degree - step) <= tolerance:
         degree -= step
     if error(degree) <= tolerance:
-        degree = filled(degree, domain, parity, errors)
+        degree = raise_degree(degree, domain, parity, errors)
     return fitted(degree)
 
 
@@ -90,7 +82,7 @@ def single_fit(
     if degree is None:
         return math.inf, []
     fit = functools.partial(fit_least, target, wide, tolerance, parity=parity)
-    build = lambda: measured_chain(f, [finish(fit()), *then], domain, near=near)
+    build = lambda: measure_chain(f, [finish(fit()), *then], domain, near=near)
     return degree, [(plus(cost_of_degree(degree, wide, parity), *cost_of(then)), build)]
 
 
@@ -98,19 +90,17 @@ def truncation_errors(f: Callable, domain: Domain, weight: Callable | None = Non
     """The sup error of the Chebyshev series of f cut off behind T_n, for n up to 255, on a grid."""
     low, high = domain
     onto = lambda u: np.clip((low + high) / 2 + (high - low) / 2 * np.asarray(u, np.float64), low, high)
-    coefficients = chebyshev_coefficients(evaluated(f, onto(chebyshev_nodes(LARGEST_DEGREE + 1))))
+    coefficients = chebyshev_coefficients(evaluate_function(f, onto(chebyshev_nodes(LARGEST_DEGREE + 1))))
     u = np.cos(np.linspace(0, np.pi, 1024))
     series = np.cumsum(chebyshev.chebvander(u, LARGEST_DEGREE) * coefficients, axis=1)
-    errors = np.abs(series - evaluated(f, onto(u))[:, None])
-    return np.max(errors if weight is None else errors * evaluated(weight, onto(u))[:, None], axis=0)
+    errors = np.abs(series - evaluate_function(f, onto(u))[:, None])
+    return np.max(errors if weight is None else errors * evaluate_function(weight, onto(u))[:, None], axis=0)
 
 
 def free_domain(domain: Domain, anchor: str = "middle") -> Domain:
     """The domain widened so that carrying it to (-1, 1) takes no level; if it is wider than 2, as it is.
 
-    Args:
-      domain: (a, b).
-      anchor: "low" to keep a, "high" to keep b, "middle" to keep their mean.
+    The anchor stays: "low", "high", or "middle".
     """
     low, high = domain
     most, middle = math.floor(2 / (high - low) * (1 + 1e-12)), (low + high) / 2
@@ -157,13 +147,8 @@ def _guess(errors, tolerance, degrees, ratios=(0.6, 0.4)):
     return next(found, None)
 
 
-def filled(degree: int, domain: Domain, parity: str | None, errors: np.ndarray) -> int:
-    """The largest degree at the cost of this one, as far as its error is resolved, and a fit affordable.
-
-    Args:
-      degree, domain, parity: of the polynomial.
-      errors: for each degree.
-    """
+def raise_degree(degree: int, domain: Domain, parity: str | None, errors: np.ndarray) -> int:
+    """The largest degree at the cost of this one, as far as its error is resolved, and a fit affordable."""
     cost = cost_of_degree(degree, domain, parity)
     most = min(2 ** degree.bit_length() - 1, _AFFORDABLE)
     larger = [n for n in _degrees(parity) if degree < n <= most and errors[n] > _RESOLUTION * errors[0]]

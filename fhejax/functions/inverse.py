@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.functions.composite import Composition, Cost, Domain, cheapest, cost_of, elementwise, measured_chain, plus
-from fhejax.functions.fits import LARGEST_DEGREE, filled, free_domain
+from fhejax.functions.composite import Composition, Cost, Domain, cheapest, cost_of, elementwise, measure_chain, plus
+from fhejax.functions.fits import LARGEST_DEGREE, free_domain, raise_degree
 from fhejax.operations.arithmetic import add, multiply, square, subtract
 from fhejax.operations.levels import Encrypted
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
@@ -76,19 +76,18 @@ def relative_inverses(domain: Domain, tolerance: float) -> Iterator[Inverse]:
 def best_reciprocal(domain: Domain, tolerance: float) -> Polynomial | None:
     """The cheapest minimax polynomial for 1/x on a positive domain within the tolerance; None above degree 255.
 
-    In u from -1 to 1, 1/x is 2 / (b - a) / (u + w) with w = (b + a) / (b - a). Its Chebyshev series is geometric, and
-    cut off behind T_n it is best once c_n is divided by 1 - q^2, where -q is the ratio of its terms.
-
     Source: Chebyshev, as in Rivlin, "An Introduction to the Approximation of Functions", 1969, section 1.3.
     """
     low, high = domain
+    # In u from -1 to 1, 1/x is 2 / (b - a) / (u + w) with w = (b + a) / (b - a). Its Chebyshev series is geometric, of
+    # the ratio -q, and cut off behind T_n it is best once c_n is divided by 1 - q^2.
     q = (math.sqrt(high) - math.sqrt(low)) / (math.sqrt(high) + math.sqrt(low))
     root = 2 * math.sqrt(low * high) / (high - low)  # of w^2 - 1
     errors = 2 / (high - low) / root**2 * q ** np.arange(LARGEST_DEGREE + 1)
     reached = np.flatnonzero(errors <= tolerance)
     if not len(reached):
         return None
-    degree = filled(int(reached[0]), domain, None, errors)
+    degree = raise_degree(int(reached[0]), domain, None, errors)
     coefficients = 4 / (high - low) / root * (-q) ** np.arange(degree + 1)
     coefficients[0] /= 2
     coefficients[-1] /= 1 - q * q
@@ -103,17 +102,17 @@ def _options(domain, tolerance):
         single = best_reciprocal(wide, tolerance)
         ways = [] if single is None else [Inverse(single, 0, 0.0)]
         ways += [way._replace(error=way.error / nearest) for way in relative_inverses(wide, tolerance * nearest)]
-        yield from (_option(way._replace(seed=_reflected(way.seed)) if negative else way, domain) for way in ways)
+        yield from (_option(way._replace(seed=_reflect(way.seed)) if negative else way, domain) for way in ways)
 
 
 def _option(inverse, domain):
     """Measured, if it is one polynomial."""
     if inverse.factors:
         return inverse.cost, lambda: Composition(inverse, inverse.cost, inverse.error, (inverse.seed.degree,))
-    return inverse.cost, lambda: measured_chain(lambda x: 1 / x, [inverse.seed], domain)
+    return inverse.cost, lambda: measure_chain(lambda x: 1 / x, [inverse.seed], domain)
 
 
-def _reflected(polynomial):
+def _reflect(polynomial):
     """-p(-x)."""
     low, high = polynomial.domain
     signs = -((-1.0) ** np.arange(polynomial.degree + 1))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fhejax.functions.composite import Cost, chained, cost_of, plus
+from fhejax.functions.composite import Cost, cost_of, evaluate_chain, plus
 from fhejax.functions.fits import cost_of_degree, estimated_degree, fit_least
 from fhejax.polynomials.minimax import sign_composition
 from fhejax.polynomials.polynomial import Polynomial
@@ -24,17 +24,12 @@ _TAIL = 0.125
 _DEGREES = ((3,), (5,), (7,), (11,), (15,), (27,), (3, 7), (7, 7), (7, 15), (15, 15), (7, 7, 7))
 
 
-def saturating(step: Callable, radius: float, tolerance: float) -> Iterator[tuple[Cost, list[Polynomial], Callable]]:
-    """Compositions for an odd function that goes to 1, on the domain (-radius, radius).
+def saturating_options(
+    step: Callable, radius: float, tolerance: float
+) -> Iterator[tuple[Cost, list[Polynomial], Callable]]:
+    """Compositions for an odd rising function that goes to 1: (about the cost of all, stages, fit of the last one).
 
-    Args:
-      step: the function, rising.
-      radius: of the domain.
-      tolerance: for the error.
-
-    Yields:
-      (cost, stages, fit): polynomials to be evaluated one after the other, what fits the last one behind them, and
-      about the cost of all.
+    The stages are evaluated one after the other, and then what `fit` returns, which is a polynomial.
     """
     corner = _corner(step, 2 * _TAIL * tolerance) / radius
     left = tolerance * (1 - 2 * _TAIL)
@@ -72,7 +67,7 @@ def _corner(step, distance):
 def _target(unit, stages, corner, ratio):
     """The function of y = p(x), where unit is that of x; constant for |y| above ratio = p(corner)."""
     x = corner * np.sin(np.linspace(0, np.pi / 2, 1 << 14))
-    y = np.maximum.accumulate(chained(stages, x))
+    y = np.maximum.accumulate(evaluate_chain(stages, x))
     tail = (1 + unit(corner)) / 2
 
     def target(values):
@@ -88,10 +83,10 @@ def _target(unit, stages, corner, ratio):
 def _inverse(stages, y, x, corner):
     """The x below the corner with p(x) = y, by the secant method from a good guess."""
     before = np.clip(x * (1 - 1e-6), 0, corner)
-    error_before, error = chained(stages, before) - y, chained(stages, x) - y
+    error_before, error = evaluate_chain(stages, before) - y, evaluate_chain(stages, x) - y
     for _ in range(2):
         slope = np.where(error == error_before, 1.0, error - error_before)
         step = np.where(error == error_before, 0.0, error * (x - before) / slope)
         before, error_before, x = x, error, np.clip(x - step, 0, corner)
-        error = chained(stages, x) - y
+        error = evaluate_chain(stages, x) - y
     return x

@@ -127,8 +127,7 @@ def _softmax(domain, bits, size, whole):
 def _options(domain, tolerance, size, whole, count):
     """Softmax of x / 2^count, and `count` times the squares of it, normalised.
 
-    A relative error e of exp becomes one of 2^count e, and as much again in the sum. What all entries have in common,
-    such as the error of a reciprocal, falls out with the next sum, so that only the last one has to be small.
+    What all entries have in common, an error of a reciprocal, falls out with the next sum: only the last must be small.
     """
     share = math.exp(-(domain[1] - domain[0]) / 2**count)
     # So that the sums' domain has the width 2, which takes no level.
@@ -138,6 +137,7 @@ def _options(domain, tolerance, size, whole, count):
     domains = [(lowest, lowest + 2)] + [again] * count
     ways = [list(relative_inverses(each, _MARGIN / 4)) for each in domains[:-1]]
     ways.append(list(relative_inverses(domains[-1], tolerance / 2)))
+    # A relative error e of exp becomes one of 2^count e, and as much again in the sum.
     exps = _scaled_exps(domain, 2**count, top, tolerance / 2 ** (count + 2))
     if not exps or not all(ways):
         return []

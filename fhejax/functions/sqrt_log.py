@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax.functions.comparison import KINK, LARGEST_BITS, SMALLEST_GAP, sharp_sign
-from fhejax.functions.composite import Composition, Domain, chained, cheapest, cost_of, elementwise, plus
+from fhejax.functions.composite import Composition, Domain, cheapest, cost_of, elementwise, evaluate_chain, plus
 from fhejax.functions.fits import (
     affine,
     cost_of_degree,
@@ -20,7 +20,7 @@ from fhejax.operations.arithmetic import multiply, multiply_plain, square, subtr
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import evaluated
+from fhejax.polynomials.report import evaluate_function
 
 
 @elementwise
@@ -128,10 +128,7 @@ def _newton_option(wide, tolerance, degree, error, factor, times_x):
 
 
 def _sign_like_options(f, domain, tolerance, times_x):
-    """Compositions for the sign of sqrt(x), which is x y^2 = 1 for y = 1/sqrt(x), written without sqrt(x).
-
-    An odd polynomial is p(t) = t q(t^2). With t = sqrt(z) it takes z to z q(z)^2; 1/sqrt(x) is the product of the q.
-    """
+    """For the sign of t = sqrt(x), each p(t) = t q(t^2), written in x: 1/sqrt(x) is the product of the q."""
     low, high = domain
     radius = free_domain((0.0, high), "low")[1]
     if low > 0:
@@ -152,23 +149,23 @@ def _sign_like(f, domain, radius, odd, times_x):
     first, *others = map(_over_its_argument, odd)
     first = affine(first, 1 / math.sqrt(radius), 0.0, (0.0, radius))
 
-    def composed(x, evaluated, times):
-        y, root = evaluated(first, x), None
+    def compose(x, value, times):
+        y, root = value(first, x), None
         if others or times_x:
             root = times(x, y)
         for polynomial in others:
-            factor, last = evaluated(polynomial, times(root, y)), polynomial is others[-1]
+            factor, last = value(polynomial, times(root, y)), polynomial is others[-1]
             y = y if last and times_x else times(y, factor)
             root = root if last and not times_x else times(root, factor)
         return root if times_x else y
 
     def program(x, keys):
-        return composed(x, lambda p, x: evaluate(p, x, keys), lambda x, y: multiply(x, y, keys))
+        return compose(x, lambda p, x: evaluate(p, x, keys), lambda x, y: multiply(x, y, keys))
 
     low, high = domain
     x = np.concatenate([np.linspace(low, high, 1 << 14), np.geomspace(max(low, 1e-14 * high), high, 1 << 14)])
-    values = composed(x, lambda p, x: chained([p], x), lambda x, y: x * y)
-    error = float(np.max(np.abs(values - evaluated(f, np.clip(x, low, high)))))
+    values = compose(x, lambda p, x: evaluate_chain([p], x), lambda x, y: x * y)
+    error = float(np.max(np.abs(values - evaluate_function(f, np.clip(x, low, high)))))
     products = int(bool(others or times_x)), max(0, 3 * len(others) - 1)
     cost = plus(cost_of([first, *others]), products[0] + 2 * len(others), sum(products))
     return Composition(program, cost, error, (first.degree, *(p.degree for p in others)))
@@ -177,5 +174,5 @@ def _sign_like(f, domain, radius, odd, times_x):
 def _over_its_argument(odd):
     """p(sqrt(z)) / sqrt(z), a polynomial on (0, 1)."""
     z = (1 + chebyshev_nodes((odd.degree + 1) // 2).astype(np.float64)) / 2
-    values = chained([odd], np.sqrt(z)) / np.sqrt(z)
+    values = evaluate_chain([odd], np.sqrt(z)) / np.sqrt(z)
     return Polynomial(chebyshev_coefficients(values), (0.0, 1.0))

@@ -1,12 +1,11 @@
-"""Counted values: what a program will do and what it will take, before any key is made.
+"""Counted values: ciphertexts without contents, whose operations leave records of their work in the trace of a program.
 
-Every operation leaves a record of its work (`fhejax.kinds.work`) in the trace of the program; loops multiply it.
+The work is stated in `fhejax.kinds.work`; `fhejax.planning.count` adds the records up.
 """
 
-import collections
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -16,13 +15,9 @@ import numpy as np
 from fhejax import _compat
 from fhejax.kinds.base import Kind
 from fhejax.kinds.work import (
-    UNITS,
-    Count,
     Work,
     divide_work,
-    machine_table,
     raise_work,
-    seconds_of,
     switch_work,
     transform_work,
 )
@@ -30,56 +25,7 @@ from fhejax.parameters.parameters import Parameters
 from fhejax.scheme.values import Plaintext
 
 _STATIC = {"static": True}
-_PRIMITIVE = "fhejax_counted"
-
-
-def count(function: Callable[..., Any], *avals: Any, machine: Mapping[str, Any] | None = None) -> Count:
-    """What a function on ciphertexts does and takes, found by tracing it without keys and without data.
-
-    Args:
-      function: takes ciphertexts and evaluation keys; what `jax.jit` takes.
-      *avals: its arguments: ciphertexts, real, simulated, or made of shapes by `jax.eval_shape`; arrays; for
-        bootstrapping keys, the `Bootstrapping`. None stands where the keys go; without one, they come last.
-      machine: a table that `python -m fhejax.planning.machine` wrote; the one that fhejax comes with if None.
-
-    Returns:
-      Of a loop each step counts, of a `cond` the branch that does more, of a `while_loop` one step.
-
-    Raises:
-      TypeError: no argument is a ciphertext. And what the function raises when it is traced.
-
-    Example:
-      >>> import fhejax as fhe
-      >>> x = fhe.simulate([1.0, 2.0], fhe.Parameters.for_depth(2))
-      >>> counted = fhe.count(lambda x, keys: fhe.rotate(fhe.square(x, keys), 3, keys), x)
-      >>> counted.operations, counted.key_switches
-      ({'multiply': 1, 'rotate': 1}, 2)
-    """
-    is_value = lambda value: isinstance(value, Kind)
-    leaves, tree = jax.tree.flatten(avals if any(aval is None for aval in avals) else (*avals, None), is_leaf=is_value)
-    values = [leaf for leaf in leaves if is_value(leaf)]
-    if not values:
-        raise TypeError("count: no argument is a ciphertext; type count(function, x) with a ciphertext x")
-    arguments = tree.unflatten([_counted(leaf) if is_value(leaf) else _compat.abstract(leaf) for leaf in leaves])
-    records = _compat.count_equations(jax.make_jaxpr(function)(*arguments).jaxpr, _PRIMITIVE)
-    return _summary(records, values[0].params.degree, machine_table() if machine is None else machine)
-
-
-def _counted(x):
-    return Counted(jnp.zeros(x.shape, bool), x.params, x.level, x.scale, x.slots, x.real, x.components)
-
-
-def _summary(records, degree, machine):
-    operations, totals = collections.Counter(), collections.Counter()
-    for record, times in records:
-        work, entries = record["work"], record["entries"]
-        operations[record["name"]] += times * entries
-        for f in fields(Work):  # a batch is one call
-            totals[f.name] += times * getattr(work, f.name) * (1 if f.name == "calls" else entries)
-    units = {unit: float(totals[unit]) for unit in UNITS}
-    size = int(8 * degree * (units["keyed"] + units["passes"]))
-    switches = round(totals["hoisted"]), round(totals["switched"])
-    return Count(dict(operations), *switches, size, units, seconds_of(units, degree, machine), machine["machine"])
+RECORD = "fhejax_counted"
 
 
 @jax.tree_util.register_dataclass
@@ -238,7 +184,7 @@ def _record_shape(*tokens, name, work, entries):
     return _compat.like(tokens, np.broadcast_shapes(*(token.shape for token in tokens)), bool, 0)
 
 
-_record = _compat.make_primitive(_PRIMITIVE, _record_shape, multiple_results=False)
+_record = _compat.make_primitive(RECORD, _record_shape, multiple_results=False)
 
 
 def _batch(tokens, axes, *, entries, **parameters):

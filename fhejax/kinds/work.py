@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fhejax.parameters.parameters import Parameters
-from fhejax.scheme.values import megabytes
 
 
 @dataclass(frozen=True)
@@ -29,15 +28,15 @@ class Work:
       hoisted, switched: key switches that share their ModUp, and others.
     """
 
-    transforms: float = 0
-    keyed: float = 0
-    passes: float = 0
-    embeddings: float = 0
-    calls: float = 1
-    hoisted: int = 0
-    switched: int = 0
+    transforms: float | int = 0
+    keyed: float | int = 0
+    passes: float | int = 0
+    embeddings: float | int = 0
+    calls: float | int = 1
+    hoisted: float | int = 0
+    switched: float | int = 0
 
-    def plus(self, other: "Work", times: float = 1) -> "Work":
+    def plus(self, other: "Work", times: float | int = 1) -> "Work":
         """The sum with so many times another; of one call, as kernels are fused."""
         parts = ((f.name, getattr(self, f.name) + times * getattr(other, f.name)) for f in fields(Work))
         return replace(Work(**dict(parts)), calls=self.calls)
@@ -51,39 +50,6 @@ UNITS = ("transforms", "keyed", "passes", "embeddings", "calls")
 def machine_table() -> Mapping[str, Any]:
     """The table that fhejax comes with: the machine, and by log2 N the seconds of each of `UNITS`."""
     return json.loads(importlib.resources.files("fhejax.kinds").joinpath("machine.json").read_text())
-
-
-@dataclass(frozen=True, repr=False)
-class Count:
-    """What a program does.
-
-    Attributes:
-      operations: how often each runs, batches counted by their entries.
-      hoisted: key switches that share their ModUp.
-      switched: other key switches.
-      bytes: that operations read and write, keys included.
-      units: of work, by `UNITS`.
-      seconds: of processor time that it will take on the machine of the table.
-      machine: of which the table is.
-    """
-
-    operations: dict[str, int]
-    hoisted: int
-    switched: int
-    bytes: int
-    units: dict[str, float]
-    seconds: float
-    machine: str
-
-    @property
-    def key_switches(self) -> int:
-        """Of both sorts."""
-        return self.hoisted + self.switched
-
-    def __repr__(self) -> str:
-        parts = [f"{count} {name}" for name, count in sorted(self.operations.items(), key=lambda item: -item[1])]
-        switches = f"{self.hoisted} hoisted and {self.switched} other key switches"
-        return f"Count({', '.join(parts)}; {switches}; {megabytes(self.bytes)}; {self.seconds:.3g} s on {self.machine})"
 
 
 def seconds_of(units: Mapping[str, float], degree: int, machine: Mapping[str, Any]) -> float:

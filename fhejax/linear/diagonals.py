@@ -21,32 +21,14 @@ from fhejax import _compat
 
 
 class Diagonals(NamedTuple):
-    """The diagonals of a map that may differ from zero.
+    """The diagonals of a map that may differ from zero, at least one; the period is a power of two."""
 
-    Attributes:
-      steps: `int64[count]`, ascending, each from 0 to slots - 1; at least one.
-      values: floating or complex `[count, period]`, of NumPy where they are known: for the slots 0 to period - 1, and
-        the same again behind them. The period is a power of two.
-    """
-
-    steps: np.ndarray
-    values: Any
+    steps: np.ndarray  # int64[count], ascending, each from 0 to slots - 1
+    values: Any  # floating or complex [count, period], of NumPy where they are known; repeated through the slots
 
 
 def of_matrix(operation: str, matrix: Any, slots: int, stride: int, replicated: bool) -> Diagonals:
-    """Those of a matrix.
-
-    Args:
-      operation: on whose behalf.
-      matrix: real or complex `[rows, columns]`.
-      slots: of the ciphertexts.
-      stride: the distance of a vector's entries.
-      replicated: whether vectors are repeated all through the slots.
-
-    Raises:
-      TypeError: the matrix does not hold numbers.
-      ValueError: it is no matrix, does not fit, or has an entry that is not finite; or a stride that does not fit.
-    """
+    """Those of a real or complex `[rows, columns]`; known zeros are left out."""
     matrix = numbers(operation, "matrix", matrix)
     if stride not in [1 << i for i in range(slots.bit_length())]:
         raise ValueError(f"{operation}: stride = {stride!r}; need a power of two from 1 to {slots}, the slots")
@@ -58,18 +40,13 @@ def of_matrix(operation: str, matrix: Any, slots: int, stride: int, replicated: 
         kept = np.flatnonzero(matrix)
         rows, columns = rows[kept], columns[kept]
     steps, diagonal = np.unique((columns - rows) % period, return_inverse=True)
-    values = _scattered(matrix[rows, columns], diagonal, rows, (len(steps), period))
+    values = _scatter(matrix[rows, columns], diagonal, rows, (len(steps), period))
     repeat = jnp.repeat if isinstance(values, jax.Array) else np.repeat
-    return shortened(steps * stride, repeat(values, stride, axis=-1))
+    return shorten(steps * stride, repeat(values, stride, axis=-1))
 
 
 def of_mapping(operation: str, diagonals: Mapping[int, Any], slots: int) -> Diagonals:
-    """Those given by their steps: each a number for all slots, or `[slots]`.
-
-    Raises:
-      TypeError: a step is not an integer, or values that are no numbers.
-      ValueError: no diagonals, one step twice, another shape, or a value that is not finite.
-    """
+    """Those given by their steps, taken modulo the slots: each a number for all slots, or `[slots]`."""
     if not isinstance(diagonals, Mapping) or not diagonals:
         raise ValueError(f"{operation}: got {diagonals!r}; need at least one diagonal, {{step: values, ...}}")
     rows: dict[int, Any] = {}
@@ -91,16 +68,11 @@ def of_mapping(operation: str, diagonals: Mapping[int, Any], slots: int) -> Diag
     if not traced:
         kept = np.any(values != 0, axis=1)
         steps, values = steps[kept], values[kept]
-    return shortened(steps, values)
+    return shorten(steps, values)
 
 
 def of_indices(operation: str, indices: Any, slots: int) -> Diagonals:
-    """Those of y = x[indices].
-
-    Raises:
-      TypeError: the indices are not integers, or traced.
-      ValueError: no indices, more than slots, or one that is out of range.
-    """
+    """Those of y = x[indices]."""
     if _compat.is_traced(indices):
         raise TypeError(f"{operation}: the indices decide which rotations there are, so they must not be traced")
     array = np.asarray(indices)
@@ -114,7 +86,7 @@ def of_indices(operation: str, indices: Any, slots: int) -> Diagonals:
         )
     places = np.arange(len(array))
     steps, diagonal = np.unique((array - places) % slots, return_inverse=True)
-    return shortened(steps, _scattered(np.ones(len(array)), diagonal, places, (len(steps), slots)))
+    return shorten(steps, _scatter(np.ones(len(array)), diagonal, places, (len(steps), slots)))
 
 
 def of_entries(
@@ -122,11 +94,7 @@ def of_entries(
 ) -> dict[tuple[int, int], Diagonals]:
     """Those of a sparse map between slots that are numbered through several ciphertexts, by (output, input).
 
-    Args:
-      rows, columns: `int64[entries]`, to which slot and from which; at least one entry.
-      values: floating or complex `[entries]`; where a row and a column meet twice, they are added.
-      slots: of each ciphertext.
-      outputs, inputs: how many ciphertexts there are; each is part of a block, of zeros if need be.
+    Entries that meet are added; ciphertexts without any get a block of zeros.
     """
     (to, places), (start, sources) = np.divmod(rows, slots), np.divmod(columns, slots)
     steps, blocks = (sources - places) % slots, to * inputs + start
@@ -134,14 +102,14 @@ def of_entries(
     for block in np.unique(blocks).tolist():
         own = np.flatnonzero(blocks == block)
         different, diagonal = np.unique(steps[own], return_inverse=True)
-        filled = _scattered(values[own], diagonal, places[own], (len(different), slots))
-        found[divmod(block, inputs)] = shortened(different, filled)
-    zeros = shortened(np.zeros(0, np.int64), None)
+        filled = _scatter(values[own], diagonal, places[own], (len(different), slots))
+        found[divmod(block, inputs)] = shorten(different, filled)
+    zeros = shorten(np.zeros(0, np.int64), None)
     found |= {(output, 0): zeros for output in {*range(outputs)} - {output for output, _ in found}}
     return found | {(0, source): zeros for source in {*range(inputs)} - {source for _, source in found}}
 
 
-def shortened(steps: np.ndarray, values: Any) -> Diagonals:
+def shorten(steps: np.ndarray, values: Any) -> Diagonals:
     """The same with the shortest period, where values are known; a zero map has one diagonal, of zeros."""
     if not len(steps):
         return Diagonals(np.zeros(1, np.int64), np.zeros((1, 1)))
@@ -154,16 +122,7 @@ def shortened(steps: np.ndarray, values: Any) -> Diagonals:
 
 
 def for_terms(blocks: Sequence[Diagonals], rows: np.ndarray, turns: np.ndarray) -> Any:
-    """Rows of diagonals, each turned so that `rotate` by the same step turns it back.
-
-    Args:
-      blocks: the diagonals, numbered through one behind the other.
-      rows: `int64[terms]`, which of them.
-      turns: `int64[terms]`, steps.
-
-    Returns:
-      Floating or complex `[terms, period]`, with the longest period of all blocks.
-    """
+    """Rows of the blocks' diagonals, numbered through, each rolled so that `rotate` by its step undoes it."""
     period = max(block.values.shape[-1] for block in blocks)
     module = np if all(isinstance(block.values, np.ndarray) for block in blocks) else jnp
     values = module.concatenate(
@@ -173,12 +132,7 @@ def for_terms(blocks: Sequence[Diagonals], rows: np.ndarray, turns: np.ndarray) 
 
 
 def numbers(operation: str, name: str, values: Any) -> Any:
-    """An array of doubles, real or complex; of NumPy where the values are known, and then finite.
-
-    Raises:
-      TypeError: no numbers.
-      ValueError: a value that is not finite.
-    """
+    """An array of doubles, real or complex; of NumPy where the values are known, and then finite. Refused otherwise."""
     if _compat.is_traced(values):
         array = jnp.asarray(values)
     else:
@@ -195,7 +149,7 @@ def numbers(operation: str, name: str, values: Any) -> Any:
     return array
 
 
-def _scattered(entries, diagonal, places, shape):
+def _scatter(entries, diagonal, places, shape):
     if isinstance(entries, np.ndarray):
         values = np.zeros(shape, entries.dtype)
         np.add.at(values, (diagonal, places), entries)

@@ -98,16 +98,9 @@ class Plan(NamedTuple):
 def planned(
     steps: Mapping[tuple[int, int], Sequence[int]], slots: int, params: Parameters, level: int, key_cost: float = 0.0
 ) -> Plan:
-    """The cheapest plan whose giant steps are multiples of one number.
+    """The cheapest plan for diagonals by (output, input) whose giant steps are multiples of one number.
 
-    Args:
-      steps: those of the diagonals that differ from zero, by (output, input); every output has one, and so has every
-        input.
-      slots: of the ciphertexts.
-      params: the parameter set.
-      level: at which the plan is run.
-      key_cost: what every key costs besides, in transforms of one limb. Without it sums are not rotated one after
-        another, which saves nothing but keys.
+    `key_cost` is in transforms of a limb; without it sums are not rotated one after another, which saves keys alone.
     """
     # A step and the same less a full turn are one; the one nearer to zero keeps neighbours together.
     rows = [(j, i, (k + slots // 2) % slots - slots // 2) for (j, i), each in steps.items() for k in sorted(set(each))]
@@ -138,8 +131,7 @@ def planned(
 def costs(params: Parameters, level: int) -> tuple[float, float]:
     """What a baby step and a giant step cost at a level, in transforms of one limb.
 
-    Both multiply every digit with both halves of a key, modulo all primes. A giant step also divides one component by
-    P, and raises it to digits again.
+    Both multiply all digits by a key modulo QP. A giant step also divides one component by P, and raises it again.
     """
     limbs, special = level + 1, len(params.special_moduli)
     digits, extended = len(params.digit_moduli(level)), limbs + special
@@ -148,10 +140,7 @@ def costs(params: Parameters, level: int) -> tuple[float, float]:
 
 
 def _sizes(step):
-    """Numbers of baby steps to try: all of them, or as many as can be tried in a moment, and powers of two.
-
-    With the last one every step can be a baby.
-    """
+    """Numbers of baby steps to try: all, or as many as take a moment, and powers of two; the last makes all babies."""
     unit = math.gcd(*step.tolist()) or 1
     span = 2 * int(np.abs(step).max()) // unit + 2
     few = min(span, max(64, _EFFORT // len(step)))
@@ -189,12 +178,7 @@ def _cost(output, source, step, slots, each, split):
 
 
 def is_chain(giants: Sequence[int], slots: int) -> bool:
-    """Whether the giant steps of every output are 0, 1, 2, ... times the least of all.
-
-    Args:
-      giants: slots * output + step, in ascending order.
-      slots: of the ciphertexts.
-    """
+    """Whether the giants (slots * output + step, ascending) of every output are 0, 1, 2, ... times the least of all."""
     stride = min((giant % slots for giant in giants if giant % slots), default=0)
     outputs: dict[int, list[int]] = {}
     for giant in giants:

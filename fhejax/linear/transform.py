@@ -274,7 +274,7 @@ class LinearTransform(Pickled):
         if self.values is None:
             return self
         values = self.values if _compat.is_traced(self.values) else np.asarray(self.values)
-        return replace(self, data=_encoded_once(values, self.params, self.level), values=None)
+        return replace(self, data=_encode_once(values, self.params, self.level), values=None)
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -290,7 +290,7 @@ class LinearTransform(Pickled):
 _encode = _compat.jit(1, 2)(encoded_diagonals)
 
 
-def _encoded_once(values, params, level):
+def _encode_once(values, params, level):
     """The same, with equal diagonals encoded once where they are known."""
     if not isinstance(values, np.ndarray):
         return _encode(values, params, level)
@@ -316,7 +316,7 @@ def _transform(name, blocks: dict[tuple[int, int], Diagonals], shape, params, le
     values = for_terms(list(blocks.values()), np.array(rows), steps[:, 3])
     values, *_ = checked_numbers(values, params, level, None, values.shape[-1])
     real = not jnp.issubdtype(values.dtype, jnp.complexfloating)
-    data = _encoded_once(values, params, level) if encoded else None
+    data = _encode_once(values, params, level) if encoded else None
     kept = None if encoded else jnp.asarray(values)
     return LinearTransform(data, kept, params, level, slots, (int(shape[0]), int(shape[1])), real, plan)
 

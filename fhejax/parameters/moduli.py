@@ -25,13 +25,7 @@ _FAST_BITS = 50
 def choose_moduli(log_degree: int, bits: Sequence[int], scale_bits: int) -> tuple[int, ...]:
     """Primes q_0..q_L of about the sizes given, each undoing the drift of the scale above it.
 
-    Args:
-      log_degree: log2 of the ring degree N.
-      bits: sizes of q_0, ..., q_L.
-      scale_bits: log2 of the scale at the top level.
-
-    Raises:
-      ValueError: the sizes carry the scale away, or there are too few primes.
+    Refused where the sizes carry the scale away, or there are too few primes.
     """
     order = 2 << log_degree
     base = largest_primes(1, bits[0], order)[0]
@@ -61,20 +55,9 @@ def choose_special_moduli(log_degree: int, bits: Sequence[int], moduli: Sequence
 def choose_for_depth(
     log_degree: int, depth: int, scale_bits: int, digits: int | None, limit: int | None
 ) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """The chain of a depth with the cheapest key switch at its top level.
+    """The chain of a depth with the cheapest key switch at its top: ciphertext primes, special primes and digit size.
 
-    Args:
-      log_degree: log2 of the ring degree N.
-      depth: the number of primes above q_0.
-      scale_bits: log2 of the scale.
-      digits: at most so many digits; chosen by cost if None.
-      limit: the largest log2(QP), or None for no limit.
-
-    Returns:
-      The ciphertext primes, the special primes and the digit size; None where the limit is too tight.
-
-    Raises:
-      ValueError: the ring has too few primes of the size needed.
+    None where log2(QP) would exceed the limit. At most `digits` digits; by cost if None.
     """
     moduli = _moduli_for_depth(log_degree, depth, scale_bits, limit)
     if moduli is None:

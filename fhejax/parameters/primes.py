@@ -15,10 +15,7 @@ _BASES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
 def is_prime(number: int) -> bool:
-    """Whether `number`, below 2^64, is prime: the Miller-Rabin test with bases that never err there.
-
-    Raises:
-      ValueError: `number` has more than 64 bits.
+    """Whether a number below 2^64 is prime: the Miller-Rabin test with bases that never err there.
 
     Source: Sorenson & Webster, "Strong pseudoprimes to twelve prime bases", Math. Comp. 86, 2017.
     """
@@ -35,18 +32,9 @@ def is_prime(number: int) -> bool:
 
 
 def nearest_prime(target: int, order: int, used: Collection[int] = ()) -> int:
-    """The prime `q = 1 mod order` nearest to `target` that is not in `used`; of two as near, the smaller.
+    """The prime q = 1 mod `order` nearest to `target` that is not in `used`; of two as near, the smaller.
 
-    Args:
-      target: an integer of 20 to 61 bits.
-      order: a power of two, 2N for a ring of degree N.
-      used: primes to pass over.
-
-    Returns:
-      A prime of 20 to 61 bits within a factor of two of `target`.
-
-    Raises:
-      ValueError: there is no such prime.
+    It has 20 to 61 bits, and is within a factor of two; a ValueError if there is none.
     """
     lowest = max(target // 2, 1 << SMALLEST_BITS - 1)
     highest = min(2 * target, (1 << LARGEST_BITS) - 1)
@@ -67,17 +55,7 @@ def nearest_prime(target: int, order: int, used: Collection[int] = ()) -> int:
 
 
 def largest_primes(count: int, bits: int, order: int, used: Collection[int] = ()) -> tuple[int, ...]:
-    """The `count` largest primes `q = 1 mod order` below 2^bits that are not in `used`, largest first.
-
-    Args:
-      count: how many.
-      bits: the exact bit length of each, 20 to 61.
-      order: a power of two, 2N for a ring of degree N.
-      used: primes to pass over.
-
-    Raises:
-      ValueError: `bits` is outside 20..61, or there are fewer than `count` such primes.
-    """
+    """The `count` largest primes q = 1 mod `order` of exactly these bits that are not in `used`, largest first."""
     if not SMALLEST_BITS <= bits <= LARGEST_BITS:
         raise ValueError(f"largest_primes: bits = {bits}; primes have {SMALLEST_BITS} to {LARGEST_BITS} bits")
     found: list[int] = []
@@ -97,15 +75,7 @@ def largest_primes(count: int, bits: int, order: int, used: Collection[int] = ()
 
 @functools.lru_cache(maxsize=1024)
 def primitive_root(order: int, q: int) -> int:
-    """The numerically smallest primitive `order`-th root of unity modulo the prime `q`.
-
-    Args:
-      order: a power of two, at least 2.
-      q: a prime, 1 mod `order`.
-
-    Raises:
-      ValueError: `q` is not 1 mod `order`.
-    """
+    """The numerically smallest primitive root of unity of an order, a power of two, modulo a prime 1 mod `order`."""
     if (q - 1) % order:
         raise ValueError(f"primitive_root: no root of order {order} modulo {q}; need q = 1 mod {order}")
     non_residue = next(g for g in range(2, q) if pow(g, (q - 1) // 2, q) == q - 1)

@@ -91,19 +91,7 @@ class SecurityReport:
 def maximum_log_qp(log_degree: int, security: int = 128, attack_model: str = "classical") -> int:
     """The table's largest log2(QP), in whole bits, for a uniform ternary secret.
 
-    Args:
-      log_degree: log2 of the ring degree N.
-      security: 128, 192 or 256 bits.
-      attack_model: "classical" or "quantum".
-
-    Returns:
-      The limit; 0 where no modulus is secure: degrees below 2^10, and 2^10 beyond 128 bits.
-
-    Raises:
-      ValueError: a security, an attack model or a degree (above 2^17) that the table does not have.
-
-    >>> maximum_log_qp(14)
-    430
+    0 where no modulus is secure: degrees below 2^10, and 2^10 beyond 128 bits.
     """
     if attack_model not in COST_MODELS:
         raise ValueError(f'Parameters: attack_model = {attack_model!r}; choose "classical" or "quantum"')
@@ -119,16 +107,7 @@ def maximum_log_qp(log_degree: int, security: int = 128, attack_model: str = "cl
 
 
 def security_report(log_degree: int, moduli: Sequence[int], attack_model: str = "classical") -> SecurityReport:
-    """Looks up the security of a ring degree and a modulus.
-
-    Args:
-      log_degree: log2 of the ring degree N.
-      moduli: all primes, the special ones included.
-      attack_model: "classical" or "quantum".
-
-    Returns:
-      The report; `bits` is the highest of 128, 192, 256 with QP <= 2^limit, decided in integers.
-    """
+    """What the table says of a ring degree and all primes: 128, 192, 256 bits or none, decided in integers."""
     product = math.prod(moduli)
     limits = {bits: maximum_log_qp(log_degree, bits, attack_model) for bits in SECURITY_BITS}
     reached = max((bits for bits in SECURITY_BITS if product <= 1 << limits[bits]), default=0)
@@ -142,22 +121,7 @@ def require_security(
     security: int | None = 128,
     attack_model: str = "classical",
 ) -> SecurityReport | None:
-    """Refuses a modulus that is too large for its ring degree.
-
-    Args:
-      log_degree: log2 of the ring degree N.
-      moduli: the ciphertext primes q_0..q_L.
-      special_moduli: the special primes of the key switch.
-      security: 128, 192 or 256 bits asked for, or None to ask for nothing.
-      attack_model: "classical" or "quantum".
-
-    Returns:
-      The report, or None where `security` is None.
-
-    Raises:
-      InsecureParametersError: QP > 2^limit, compared as integers.
-      ValueError: an unknown security or attack model.
-    """
+    """The report; refuses QP > 2^limit, compared as integers. None where `security` is."""
     if security is None:
         return None
     q, p = math.prod(moduli), math.prod(special_moduli)
@@ -167,15 +131,7 @@ def require_security(
 
 
 def describe_excess(log_degree: int, q: int, p: int, security: int, attack_model: str) -> str:
-    """The words of a refusal: the numbers of the excess, and the ways out.
-
-    Args:
-      log_degree: log2 of the ring degree N.
-      q: the product of the ciphertext primes.
-      p: the product of the special primes.
-      security: the bits asked for.
-      attack_model: "classical" or "quantum".
-    """
+    """The words of a refusal of QP = q p: the numbers of the excess, and the ways out."""
     limit, bits = maximum_log_qp(log_degree, security, attack_model), (q * p - 1).bit_length()
     rings = range(SMALLEST_LOG_DEGREE, LARGEST_LOG_DEGREE + 1)
     holding = [ring for ring in rings if maximum_log_qp(ring, security, attack_model) >= bits]
@@ -189,17 +145,7 @@ def describe_excess(log_degree: int, q: int, p: int, security: int, attack_model
 
 
 def require_sparse_security(operation: str, log_degree: int, weight: int, moduli: Sequence[int]) -> None:
-    """Refuses an ephemeral sparse secret under too large a modulus.
-
-    Args:
-      operation: on whose behalf.
-      log_degree: log2 of the ring degree N.
-      weight: the Hamming weight h.
-      moduli: the primes of everything that is public under the secret.
-
-    Raises:
-      InsecureParametersError: the modulus is too large, the weight too small, or the ring one without an estimate.
-    """
+    """Refuses an ephemeral sparse secret: too light, exposed modulo too much, or in a ring without an estimate."""
     log_modulus = math.log2(math.prod(moduli))
     fits = log_modulus <= LARGEST_SPARSE_MODULUS and weight >= LEAST_SPARSE_WEIGHT
     if not fits or log_degree < min(SPARSE_SECURITY_BITS):
@@ -212,14 +158,7 @@ def require_sparse_security(operation: str, log_degree: int, weight: int, moduli
 
 
 def refuse_sparse_secret(secret_weight: int | None) -> None:
-    """Refuses a sparse main secret, however it is asked for.
-
-    Args:
-      secret_weight: a Hamming weight, or None for the uniform ternary secret.
-
-    Raises:
-      InsecureParametersError: a weight is given.
-    """
+    """Refuses a sparse main secret, however it is asked for."""
     if secret_weight is not None:
         raise InsecureParametersError(
             f"Parameters: secret_weight = {secret_weight}, but sparse main secrets are refused. The 2024 guidelines "

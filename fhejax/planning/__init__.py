@@ -1,1 +1,1 @@
-"""Keys planned before they are made."""
+"""Programs known before they run: the keys that they need, and what they take."""

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 import scipy.optimize
 
-from fhejax.kinds.counted import count
 from fhejax.kinds.simulated import simulate
 from fhejax.kinds.work import UNITS
 from fhejax.linear.evaluation import apply
@@ -27,6 +26,7 @@ from fhejax.operations.encryption import encrypt
 from fhejax.operations.levels import rescale
 from fhejax.operations.rotations import rotate, rotate_many
 from fhejax.parameters.parameters import Parameters
+from fhejax.planning.count import count
 from fhejax.primitives.native import cpu_extension
 from fhejax.report.progress import meter
 from fhejax.scheme.keys import evaluation_keys, secret_key

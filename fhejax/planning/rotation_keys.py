@@ -18,19 +18,12 @@ _UNREACHABLE = 1e12  # key switches, where there is no path
 
 
 class Rotation(NamedTuple):
-    """A rotation that a program does.
+    """A rotation that a program does."""
 
-    Attributes:
-      step: in [0, slots).
-      level: of the ciphertext.
-      slots: of the ciphertext, modulo which the step may be composed.
-      count: how often.
-    """
-
-    step: int
-    level: int
-    slots: int
-    count: int
+    step: int  # in [0, slots)
+    level: int  # of the ciphertext
+    slots: int  # modulo which the step may be composed
+    count: int  # how often
 
 
 def choose_steps(
@@ -40,17 +33,9 @@ def choose_steps(
     limit: int,
     largest: int,
 ) -> dict[int, int]:
-    """Keys that compose all the rotations in few key switches.
+    """Keys, level by step, that compose all the rotations in few key switches, within a limit of bytes.
 
-    Args:
-      rotations: what is to be composed, at least one.
-      fixed: steps that need a key of their own, with its level.
-      size: bytes of a key up to a level.
-      limit: bytes of all keys, in which `smallest_steps` fits.
-      largest: the slots of full packing.
-
-    Returns:
-      Level by step.
+    `fixed` steps need keys of their own; `largest` is the slots of full packing; `smallest_steps` fits the limit.
     """
     choice = _Choice(rotations, fixed, size, limit, largest)
     chosen = choice.filled(smallest_steps(rotations, fixed, largest))
@@ -68,11 +53,7 @@ def smallest_steps(rotations: list[Rotation], fixed: Mapping[int, int], largest:
 
 
 def paths(rotations: Iterable[Rotation], steps: Mapping[int, int]) -> Iterable[tuple[Rotation, tuple[int, ...]]]:
-    """The path of each rotation, by the steps that have a key for its level.
-
-    Raises:
-      MissingKeyError: there is none.
-    """
+    """The path of each rotation, by the steps that have a key for its level."""
     for each in rotations:
         usable = {step % each.slots: step for step in sorted(steps, reverse=True) if steps[step] >= each.level}
         yield each, tuple(usable[part] for part in find_path(each.step, tuple(sorted(usable)), each.slots))

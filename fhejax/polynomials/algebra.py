@@ -16,7 +16,7 @@ import numpy as np
 
 def add(a: Any, b: Any) -> Any:
     """The sum of two series."""
-    (a, b), xp = _aligned(a, b), _library(a, b)
+    (a, b), xp = _align(a, b), _library(a, b)
     length = max(len(a), len(b))
 
     def padded(series):
@@ -27,7 +27,7 @@ def add(a: Any, b: Any) -> Any:
 
 def multiply(a: Any, b: Any) -> Any:
     """The product of two series, by T_i T_j = (T_(i+j) + T_|i-j|) / 2."""
-    (a, b), xp = _aligned(a, b), _library(a, b)
+    (a, b), xp = _align(a, b), _library(a, b)
     halves = a[:, None] * b[None] / 2
     i, j = np.arange(len(a))[:, None], np.arange(len(b))
     total = xp.zeros((len(a) + len(b) - 1, *halves.shape[2:]), halves.dtype)
@@ -62,19 +62,19 @@ def derivative(series: Any) -> Any:
 
 def from_power(powers: Any, domain: tuple[float, float]) -> Any:
     """The series on a domain of a_0 + a_1 x + a_2 x^2 + ..."""
-    return _converted(_exact_from_power, powers, domain)
+    return _convert(_exact_from_power, powers, domain)
 
 
 def to_power(series: Any, domain: tuple[float, float]) -> Any:
     """The a_i of a_0 + a_1 x + a_2 x^2 + ... of a series on a domain."""
-    return _converted(_exact_to_power, series, domain)
+    return _convert(_exact_to_power, series, domain)
 
 
 def _library(*arrays: Any) -> Any:
     return np if all(isinstance(array, np.ndarray) for array in arrays) else jnp
 
 
-def _aligned(a, b):
+def _align(a, b):
     """A series for all slots, beside one for each of them, gets an axis."""
     most = max(a.ndim, b.ndim)
     return tuple(x[:, None] if x.ndim < most else x for x in (a, b))
@@ -83,7 +83,7 @@ def _aligned(a, b):
 # --- the power basis ---------------------------------------------------------------------------------------------
 
 
-def _converted(exact: Callable[..., Any], coefficients: Any, domain: tuple[float, float]) -> Any:
+def _convert(exact: Callable[..., Any], coefficients: Any, domain: tuple[float, float]) -> Any:
     if isinstance(coefficients, np.ndarray):
         return exact(coefficients, domain)
     matrix = jnp.asarray(_matrix(exact, len(coefficients), domain), coefficients.dtype)
@@ -106,7 +106,7 @@ def _exact_from_power(powers, domain):
         product[:-1] += 2 * shift * total
         product[0] += power * denominator
         total = product
-    return _rounded(total, denominator << bits)
+    return _round(total, denominator << bits)
 
 
 def _times_2u(series):
@@ -129,7 +129,7 @@ def _exact_to_power(series, domain):
         product[0] += integers[k] * denominator
         after, second = product, after
         denominator *= width if k else 1
-    return _rounded(after, denominator << bits)
+    return _round(after, denominator << bits)
 
 
 def _affine(domain):
@@ -147,6 +147,6 @@ def _dyadic(values):
     return np.array(integers, object).reshape(values.shape), bits
 
 
-def _rounded(integers, denominator):
+def _round(integers, denominator):
     """Python's quotient of two integers is the double next to it, or an OverflowError."""
     return np.array([int(integer) / denominator for integer in integers.flat]).reshape(integers.shape)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import check_parity, evaluated, measured
+from fhejax.polynomials.report import check_parity, evaluate_function, measure_errors
 
 LARGEST_DEGREE = 1023
 
@@ -15,36 +15,21 @@ LARGEST_DEGREE = 1023
 def fit_chebyshev(
     f: Callable, domain: tuple[float, float], degree: int, *, parity: str | None = None, samples: Any = None
 ) -> Polynomial:
-    """The polynomial that equals f at the degree + 1 zeros of the next Chebyshev polynomial.
+    """The polynomial that equals f at the degree + 1 zeros of the next Chebyshev polynomial, with a report.
 
-    Its sup error is at most 2 + (2/pi) ln(degree + 1) times the least one.
-
-    Args:
-      f: a function on arrays, evaluated in double precision.
-      domain: (a, b).
-      degree: of the polynomial.
-      parity: "odd" or "even", about the middle of the domain, sets the other coefficients to zero, which they are for
-        such a function up to rounding.
-      samples: data, or a density, for the report's mean error.
-
-    Returns:
-      A polynomial with coefficients `float64[degree + 1]` and a report.
-
-    Raises:
-      ValueError: f is not finite at a point, or not of the parity; the degree is too large.
-
-    Source: Trefethen, "Approximation Theory and Approximation Practice", 2013, chapters 3 and 15.
+    Its sup error is at most 2 + (2/pi) ln(degree + 1) times the least one. See Trefethen, "Approximation Theory and
+    Approximation Practice", 2013, chapters 3 and 15.
     """
     if not 0 <= degree <= LARGEST_DEGREE:
         raise ValueError(f"fit: degree = {degree} for chebyshev; need 0 to {LARGEST_DEGREE}")
-    target = functools.partial(evaluated, f)
+    target = functools.partial(evaluate_function, f)
     check_parity(target, [domain], parity)
     low, high = domain
     nodes = np.clip((low + high) / 2 + (high - low) / 2 * chebyshev_nodes(degree + 1), low, high)
     coefficients = chebyshev_coefficients(target(nodes))
     if parity is not None:
         coefficients[int(parity == "even") :: 2] = 0.0
-    return measured(Polynomial(coefficients, domain, parity), target, [domain], "chebyshev", samples=samples)
+    return measure_errors(Polynomial(coefficients, domain, parity), target, [domain], "chebyshev", samples=samples)
 
 
 def chebyshev_nodes(count: int) -> np.ndarray:
@@ -53,14 +38,9 @@ def chebyshev_nodes(count: int) -> np.ndarray:
 
 
 def chebyshev_coefficients(values: Any, cosines: Any = None) -> Any:
-    """The series that takes these values at as many Chebyshev nodes: a discrete cosine transform.
+    """The series, c_0 first, that takes these values at as many Chebyshev nodes: a discrete cosine transform.
 
-    Args:
-      values: `[count]`, of any kind of numbers.
-      cosines: `[4 count]`, cos(pi m / (2 count)) in that kind of numbers; doubles by default.
-
-    Returns:
-      An array like `values`, c_0 first.
+    Of any kind of numbers; `cosines` are then cos(pi m / (2 count)) in that kind, `[4 count]`.
     """
     count = len(values)
     if cosines is None:

@@ -12,12 +12,7 @@ from fhejax import _compat
 
 
 def checked_coefficients(coefficients: Any) -> Any:
-    """An array of them, floating `[degree + 1]` or `[degree + 1, slots]`.
-
-    Raises:
-      TypeError: they are not real numbers.
-      ValueError: another shape.
-    """
+    """An array of them, floating `[degree + 1]` or `[degree + 1, slots]`; refused otherwise."""
     if not hasattr(coefficients, "shape"):
         traced = _compat.is_traced(coefficients)
         coefficients = jnp.stack(list(coefficients)) if traced else np.asarray(coefficients)
@@ -37,11 +32,7 @@ def checked_coefficients(coefficients: Any) -> Any:
 
 
 def checked_domain(operation: str, domain: Iterable[Any]) -> tuple[float, float]:
-    """The two ends as floats.
-
-    Raises:
-      ValueError: not two finite numbers, the lower first.
-    """
+    """The two ends as floats: finite, the lower first."""
     try:
         low, high = (float(end) for end in domain)
     except (TypeError, ValueError):
@@ -52,23 +43,14 @@ def checked_domain(operation: str, domain: Iterable[Any]) -> tuple[float, float]
 
 
 def checked_parity(parity: Any) -> str | None:
-    """The parity given.
-
-    Raises:
-      ValueError: it is none of "odd", "even" and None.
-    """
+    """The parity given: "odd", "even" or None."""
     if parity not in (None, "odd", "even"):
         raise ValueError(f"Polynomial: parity = {parity!r:.60}; need 'odd', 'even' or None")
     return parity
 
 
 def checked_points(polynomial: Any, x: Any) -> jax.Array:
-    """An array of points, floating or complex, that fits the slots of the polynomial.
-
-    Raises:
-      TypeError: it is no array.
-      ValueError: it does not fit the slots.
-    """
+    """An array of points, floating or complex, that fits the slots of the polynomial."""
     try:
         x = jnp.asarray(x)
     except TypeError:
@@ -86,11 +68,7 @@ def checked_points(polynomial: Any, x: Any) -> jax.Array:
 
 
 def check_slots(operation: str, p: Any, q: Any) -> None:
-    """Refuses polynomials of different slots.
-
-    Raises:
-      ValueError: they are of different slots, or a batch made by `vmap`.
-    """
+    """Refuses polynomials of different slots, and batches made by `vmap`."""
     shapes = [tuple(x.coefficients.shape) for x in (p, q)]
     if len({shape[1] for shape in shapes if len(shape) == 2}) > 1 or max(map(len, shapes)) > 2:
         raise ValueError(

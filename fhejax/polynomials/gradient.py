@@ -32,7 +32,7 @@ from fhejax import _compat
 from fhejax.polynomials import least_squares
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import check_parity, evaluated, measured, series, with_report
+from fhejax.polynomials.report import check_parity, evaluate_function, measure_errors, series, with_report
 from fhejax.report.progress import meter
 
 _SUP_POWER = 16
@@ -135,13 +135,10 @@ def fit_gradient(
     less (2.1 to 2.4 less than interpolation) and 2.1 to 2.5 more.
 
     Args:
-      f: a function on arrays, NumPy's or JAX's.
+      f, degree, parity, weight: as for `fhejax.polynomials.fit`.
       domain: (a, b), the guard interval: holds the samples with a margin.
-      degree: of the polynomial.
-      parity: "odd" or "even" keeps only the terms of that parity, about the middle of the domain.
       samples: where p is needed. An array of any shape, such as a network's activations; or a density, which is a
         function on arrays over the domain (its integral need not be one); None is a uniform density.
-      weight: w, a function on arrays that multiplies the error; None is 1.
       per_slot: fits a polynomial for each index of the last axis of `samples`, as many units of a layer.
       sup_weight: of the smooth maximum of |w (p - f)|^2 over the domain. Larger is safer, smaller nearer to the data.
         None is 2^-10, or 2^-12 with `per_slot`, where few slots reach the maximum.
@@ -178,11 +175,11 @@ def fit_gradient(
     if sup_weight is None:
         sup_weight = 2.0**-12 if per_slot else 2.0**-10
     domain, columns = checked_domain("fit", domain), least_squares.series_columns(degree, parity)
-    check_parity(functools.partial(evaluated, f), [domain], parity)
+    check_parity(functools.partial(evaluate_function, f), [domain], parity)
     points, factors = least_squares.weighted_samples(samples, domain, degree, weight, per_slot)
     every = least_squares.triangle(f, domain, np.arange(degree + 1), points, factors)
     mean_weight = np.sqrt(np.sum(factors**2, axis=1))[:, None, None]
-    quadratic = least_squares.stacked(
+    quadratic = least_squares.combine_triangles(
         every[..., [*columns, -1]],
         input_deviation * every[..., :-1] @ _derivative(columns, domain, degree),
         rounding_deviation * mean_weight * np.diag(np.sqrt([*term_noise(columns), 1.0])),
@@ -191,17 +188,17 @@ def fit_gradient(
     guard = least_squares.triangle(f, domain, columns, grid, factors)
     factors = (factors * factors.size**0.5)[0]
     rows = factors[:, None] * least_squares.basis(grid[0], domain, columns)
-    targets = factors * evaluated(f, grid[0])
+    targets = factors * evaluate_function(f, grid[0])
 
     # Never without the guard: data alone may leave directions free.
-    start = least_squares.stacked(quadratic, max(_START * sup_weight, 2.0**-40) ** 0.5 * guard)
+    start = least_squares.combine_triangles(quadratic, max(_START * sup_weight, 2.0**-40) ** 0.5 * guard)
     problem = _problem(start, quadratic)
     guard = _Guard(rows, targets, sup_weight, coefficient_bound)
-    coefficients, history = _minimized(problem, guard, scale_bits, optimizer, steps, progress)
+    coefficients, history = _minimize(problem, guard, scale_bits, optimizer, steps, progress)
     bound = coefficient_bound if scale_bits is None else np.floor(coefficient_bound * 2.0**scale_bits) / 2.0**scale_bits
     coefficients = np.clip(coefficients, -bound, bound)  # the barrier leaves a trace above it
     polynomial = least_squares.as_polynomial(coefficients, columns, domain, degree, parity, per_slot)
-    return _reported(polynomial, f, samples, history)
+    return _with_report(polynomial, f, samples, history)
 
 
 def term_noise(columns: np.ndarray) -> np.ndarray:
@@ -262,7 +259,7 @@ def _problem(start, quadratic):
     return _Problem(quadratic, least_squares.minimizer(start), error[:, None, None] * inverse, np.mean(error**2))
 
 
-def _minimized(problem, guard, scale_bits, optimizer, steps, progress):
+def _minimize(problem, guard, scale_bits, optimizer, steps, progress):
     """Coefficients `float64[slots, terms]`, and the losses `float64[steps]`."""
     optimizer = _optimizer(optimizer, steps)
     history, done = [], 0
@@ -272,7 +269,7 @@ def _minimized(problem, guard, scale_bits, optimizer, steps, progress):
         carry = z, optimizer.init(z), jnp.asarray(problem.start), jnp.inf
         while done < steps:
             count = min(steps - done, steps if watcher is None else _CHUNK)
-            carry, losses = _descended(carry, problem, guard, scale_bits, optimizer, count)
+            carry, losses = _descend(carry, problem, guard, scale_bits, optimizer, count)
             history.append(np.asarray(losses))
             done += count
             if watcher is not None:
@@ -281,11 +278,11 @@ def _minimized(problem, guard, scale_bits, optimizer, steps, progress):
 
 
 @_compat.jit(3, 4, 5)
-def _descended(carry, problem, guard, scale_bits, optimizer, steps):
+def _descend(carry, problem, guard, scale_bits, optimizer, steps):
     """Some steps further in (z, state, best coefficients, their loss); and the losses that they met."""
 
     def loss(z):
-        coefficients = _rounded(problem.start + jnp.einsum("stu,su->st", problem.directions, z), scale_bits)
+        coefficients = _round(problem.start + jnp.einsum("stu,su->st", problem.directions, z), scale_bits)
         series = jnp.pad(coefficients, ((0, 0), (0, 1)), constant_values=-1.0)
         errors = jnp.einsum("srt,st->sr", problem.quadratic, series)
         return (jnp.mean(jnp.sum(errors**2, axis=-1)) + _safety(coefficients, guard)) / problem.unit, coefficients
@@ -300,7 +297,7 @@ def _descended(carry, problem, guard, scale_bits, optimizer, steps):
     return jax.lax.scan(step, carry, None, length=steps)
 
 
-def _rounded(coefficients, scale_bits):
+def _round(coefficients, scale_bits):
     """To multiples of 2^-scale_bits, with the gradient of the identity."""
     if scale_bits is None:
         return coefficients
@@ -320,15 +317,15 @@ def _optimizer(given, steps):
     return optax.with_extra_args_support(given)
 
 
-def _reported(polynomial, f, samples, history):
+def _with_report(polynomial, f, samples, history):
     """With the errors as measured: the worst slot's largest, and the mean over all slots."""
-    target = functools.partial(evaluated, f)
+    target = functools.partial(evaluate_function, f)
     if polynomial.coefficients.ndim == 1:
-        return measured(polynomial, target, [polynomial.domain], "gradient", samples=samples, history=history)
+        return measure_errors(polynomial, target, [polynomial.domain], "gradient", samples=samples, history=history)
     points = least_squares.guard_points(polynomial.domain, polynomial.degree)[:, None]
     worst = np.argmax(np.max(np.abs(series(polynomial, points) - target(points)), axis=0))
     slot = Polynomial(polynomial.coefficients[:, worst], polynomial.domain, polynomial.parity)
-    report = measured(slot, target, [polynomial.domain], "gradient", history=history).report
+    report = measure_errors(slot, target, [polynomial.domain], "gradient", history=history).report
     samples = np.asarray(samples, np.float64)
     errors = series(polynomial, samples) - target(samples)
     return with_report(polynomial, dataclasses.replace(report, mean_error=math.sqrt(np.mean(errors**2))))

@@ -1,4 +1,4 @@
-"""Weighted least squares in the Chebyshev basis: the closed-form fit, and what gradient fitting starts from.
+"""Weighted least squares in the Chebyshev basis, in closed form: what gradient fitting starts from.
 
 The data enter through one small matrix. With V the Chebyshev polynomials at the samples, each row times the square
 root of its share, y the values of f times the same, and [V y] = Q A for an orthogonal Q and an upper triangular A,
@@ -11,77 +11,22 @@ condition number would be the square.
 Source: Golub & Van Loan, "Matrix Computations", 4th edition, 2013, section 5.3.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.polynomial import Polynomial
-from fhejax.polynomials.report import check_parity, evaluated
+from fhejax.polynomials.report import evaluate_function
 
 Function = Callable[[Any], Any]
 
 _BLOCK = 2**20  # numbers of V at a time
 
 
-def least_squares(
-    f: Function,
-    domain: Sequence[Any],
-    degree: int,
-    *,
-    parity: str | None = None,
-    samples: Any = None,
-    weight: Function | None = None,
-    per_slot: bool = False,
-    guard_weight: float = 2.0**-8,
-) -> Polynomial:
-    """The polynomial nearest to f in the mean square over data, and a little over the whole domain.
-
-    Minimises E |w(x) (p(x) - f(x))|^2 over the data plus `guard_weight` times the same mean over the domain, in double
-    precision. Data alone would leave p free, and huge, where there are none.
-
-    Args:
-      f: a function on arrays, NumPy's or JAX's.
-      domain: (a, b), the interval on which the polynomial must be of use: wider than the data by a margin.
-      degree: of the polynomial.
-      parity: "odd" or "even" keeps only the terms of that parity, about the middle of the domain.
-      samples: where p is needed. An array of any shape, such as a network's activations; or a density, which is a
-        function on arrays over the domain (its integral need not be one); None is a uniform density.
-      weight: w, a function on arrays that multiplies the error; None is 1.
-      per_slot: fits a polynomial for each index of the last axis of `samples`.
-      guard_weight: of the mean over the domain, taken with more points towards its ends.
-
-    Returns:
-      A Polynomial with `float64[degree + 1]` coefficients, or `float64[degree + 1, slots]` with `per_slot`.
-
-    Raises:
-      ValueError: a degree or parity that leaves no term, a function not of the parity or not finite, samples outside
-        the domain or none.
-
-    Example:
-      >>> import numpy as np
-      >>> from fhejax.polynomials.least_squares import least_squares
-      >>> cube = least_squares(lambda x: x**3, (-2, 2), 3, samples=np.array([-1.0, 0.1, 0.5, 1.5]))
-      >>> round(float(cube(1.5)), 3)
-      3.375
-    """
-    domain, columns = checked_domain("fit", domain), series_columns(degree, parity)
-    check_parity(functools.partial(evaluated, f), [domain], parity)
-    data = triangle(f, domain, columns, *weighted_samples(samples, domain, degree, weight, per_slot))
-    guard = triangle(f, domain, columns, *weighted_guard(domain, degree, weight))
-    coefficients = minimizer(stacked(data, guard_weight**0.5 * guard))
-    return as_polynomial(coefficients, columns, domain, degree, parity, per_slot)
-
-
 def series_columns(degree: int, parity: str | None) -> np.ndarray:
-    """The indices of the Chebyshev polynomials that a series of this degree and parity is made of.
-
-    Raises:
-      ValueError: there are none.
-    """
+    """The indices of the Chebyshev polynomials that a series of this degree and parity is made of, at least one."""
     first, step = {None: (0, 1), "even": (0, 2), "odd": (1, 2)}.get(parity, (0, 0))
     if not step or degree < first:
         raise ValueError(
@@ -94,21 +39,14 @@ def series_columns(degree: int, parity: str | None) -> np.ndarray:
 def weighted_samples(
     samples: Any, domain: Sequence[Any], degree: int, weight: Function | None, per_slot: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the mean over the data is taken over.
+    """Points and factors that a mean over the data is taken over: the mean of |w e|^2 is the sum of |factor e|^2.
 
-    Args:
-      samples, domain, degree, weight, per_slot: as for `least_squares`.
-
-    Returns:
-      Points and factors, both `float64[slots or 1, count]`: the mean of |w e|^2 is the sum of |factor e|^2.
-
-    Raises:
-      ValueError: no samples, some that are outside the domain or not finite, or a density that is not positive.
+    Samples are an array inside the domain, with `per_slot` for each index of its last axis; a density; or None.
     """
     if samples is None or callable(samples):
         if per_slot:
             raise ValueError("fit: per_slot needs samples, an array of which the last axis counts the slots")
-        return _weighted(*_density_points(samples or np.ones_like, domain, degree), weight)
+        return _weigh(*_density_points(samples or np.ones_like, domain, degree), weight)
     samples = np.asarray(samples, np.float64)
     if not samples.size or (per_slot and not samples.ndim):
         raise ValueError(f"fit: got samples of shape {samples.shape}; need at least one, with per_slot for each slot")
@@ -120,20 +58,17 @@ def weighted_samples(
             "take a domain that holds them all with a margin, such as 1.25 times as wide, or clip the samples"
         )
     points = samples.reshape(-1, samples.shape[-1]).T if per_slot else samples.reshape(1, -1)
-    return _weighted(points, np.full(points.shape, 1 / points.shape[1]), weight)
+    return _weigh(points, np.full(points.shape, 1 / points.shape[1]), weight)
 
 
 def weighted_guard(domain: Sequence[Any], degree: int, weight: Function | None) -> tuple[np.ndarray, np.ndarray]:
     """What the mean over the domain is taken over: `guard_points`, as `weighted_samples` gives those of the data."""
     points = guard_points(domain, degree)[None]
-    return _weighted(points, np.full(points.shape, 1 / points.shape[1]), weight)
+    return _weigh(points, np.full(points.shape, 1 / points.shape[1]), weight)
 
 
 def guard_points(domain: Sequence[Any], degree: int) -> np.ndarray:
-    """Points that cover the domain, more densely towards both ends, with the ends and the middle: `float64[count]`.
-
-    The extrema of a Chebyshev polynomial, of 32 times the degree or more.
-    """
+    """The extrema of a Chebyshev polynomial of 32 times the degree or more, over the domain, with its ends."""
     count = max(512, 32 * (degree + 1))
     return _from_unit(np.cos(np.pi * np.arange(count + 1) / count), domain)
 
@@ -147,27 +82,18 @@ def basis(x: np.ndarray, domain: Sequence[Any], columns: np.ndarray) -> np.ndarr
 def triangle(
     f: Function, domain: Sequence[Any], columns: np.ndarray, points: np.ndarray, factors: np.ndarray
 ) -> np.ndarray:
-    """A, upper triangular with sum |factor (p - f)|^2 = |A (c, -1)|^2.
-
-    Args:
-      f, domain: as for `least_squares`.
-      columns: the Chebyshev polynomials that c multiplies.
-      points, factors: `float64[slots, count]`.
-
-    Returns:
-      `float64[slots, terms + 1, terms + 1]`.
-    """
+    """A, upper triangular with sum |factor (p - f)|^2 = |A (c, -1)|^2, for the Chebyshev polynomials `columns`."""
     slots, count = points.shape
     size = len(columns) + 1
     total, step = np.zeros((slots, size, size)), max(1, _BLOCK // (slots * size))
     for start in range(0, count, step):
         x, factor = points[:, start : start + step], factors[:, start : start + step, None]
-        rows = np.concatenate([basis(x, domain, columns), evaluated(f, x)[..., None]], axis=-1)
-        total = stacked(total, factor * rows)
+        rows = np.concatenate([basis(x, domain, columns), evaluate_function(f, x)[..., None]], axis=-1)
+        total = combine_triangles(total, factor * rows)
     return total
 
 
-def stacked(*rows: np.ndarray) -> np.ndarray:
+def combine_triangles(*rows: np.ndarray) -> np.ndarray:
     """The triangle for the sum of the squares that all of these rows stand for."""
     slots = max(len(each) for each in rows)
     rows = tuple(np.broadcast_to(each, (slots, *each.shape[1:])) for each in rows)
@@ -193,9 +119,9 @@ def as_polynomial(
     return Polynomial(series if per_slot else series[:, 0], domain, parity)
 
 
-def _weighted(points, shares, weight):
+def _weigh(points, shares, weight):
     factors = np.sqrt(shares)
-    return points, factors if weight is None else factors * evaluated(weight, points, "fit: weight")
+    return points, factors if weight is None else factors * evaluate_function(weight, points, "fit: weight")
 
 
 def _density_points(density, domain, degree):
@@ -203,7 +129,7 @@ def _density_points(density, domain, degree):
     count = max(4096, 64 * (degree + 1))
     angles = np.pi * (np.arange(count) + 0.5) / count
     points = _from_unit(np.cos(angles), domain)[None]
-    masses = evaluated(density, points, "fit: samples") * np.sin(angles)
+    masses = evaluate_function(density, points, "fit: samples") * np.sin(angles)
     if masses.min() < 0 or not masses.sum() > 0:
         raise ValueError("fit: the density given for samples is negative somewhere, or zero everywhere")
     return points, masses / masses.sum()

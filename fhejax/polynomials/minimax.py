@@ -17,7 +17,14 @@ from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial
 from fhejax.polynomials.remez import ConvergenceError, Problem, exchange
-from fhejax.polynomials.report import Intervals, check_parity, evaluated, measured, resolution, with_report
+from fhejax.polynomials.report import (
+    Intervals,
+    check_parity,
+    evaluate_function,
+    measure_errors,
+    resolution,
+    with_report,
+)
 
 LARGEST_DEGREE = 255
 
@@ -36,40 +43,16 @@ def fit_minimax(
     samples: Any = None,
     digits: int | None = None,
 ) -> Polynomial:
-    """The polynomial whose largest weighted error weight(x) |f(x) - p(x)| over the domain is the least.
+    """The polynomial whose largest weighted error over the intervals is the least, with a lower bound in its report.
 
-    Args:
-      f: a function on arrays, evaluated in double precision: errors below 2^-48 of its values are not resolved. With
-        `digits`, a function on mpmath's numbers.
-      domain: disjoint intervals, ascending; symmetric about their middle if there is a parity.
-      degree: of the polynomial; at most 255.
-      parity: "odd" or "even", about the middle, for the best among polynomials of that parity.
-      weight: a function like f, with positive values; 1 by default.
-      samples: data, or a density, for the report's mean error.
-      digits: decimal digits of f's values and of the work, instead of double precision. Some thirty times slower.
-
-    Returns:
-      A polynomial on the intervals' hull with coefficients `float64[degree + 1]`, and a report with a lower bound.
-
-    Raises:
-      ConvergenceError: the exchange did not come within 1 % of the lower bound, or rounding the coefficients undoes it.
-      TypeError: with `digits`, f does not take or return mpmath's numbers.
-      ValueError: f is not finite at a point, or not of the parity; a weight is not positive; the degree is too large.
-
-    Source: see `fhejax.polynomials.remez`.
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from fhejax.polynomials.minimax import fit_minimax
-      >>> line = fit_minimax(jnp.exp, [(-1.0, 1.0)], 1)
-      >>> line.coefficients.round(4).tolist(), round(line.report.sup_error, 4)
-      ([1.2643, 1.1752], 0.2788)
+    f is evaluated in double precision: errors below 2^-48 of its values are not resolved. With `digits`, f and the
+    weight are functions on mpmath's numbers, and the work is done in so many decimal digits, some thirty times slower.
     """
     problem = _problem(f, domain, degree, parity, weight, digits)
     best = exchange(problem, _rough_start(problem))
     coefficients = np.pad(best.coefficients, (0, degree - problem.degree))
     with mpmath.workdps(digits or 15):
-        polynomial = measured(
+        polynomial = measure_errors(
             Polynomial(coefficients, (domain[0][0], domain[-1][1]), parity),
             problem.target,
             domain,
@@ -153,7 +136,7 @@ def _problem(f, domain, degree, parity, weight, digits):
             f"fit: degree = {degree} for minimax; need 0 to {LARGEST_DEGREE}, and at least 1 for an odd polynomial"
         )
     if digits is None:
-        evaluate, noise = evaluated, resolution(f, np.array(domain[0]))
+        evaluate, noise = evaluate_function, resolution(f, np.array(domain[0]))
     else:
         evaluate, noise = _in_digits, mpmath.mpf(10) ** -digits
     target = functools.partial(evaluate, f)
@@ -243,7 +226,7 @@ def _sign_composition(degrees, gap):
     for place, degree in enumerate(degrees, 1):
         polynomial = _sign_fit(degree, low)
         error = polynomial.report.sup_error
-        polynomials.append(polynomial if place == len(degrees) else _divided(polynomial, 1 + error))
+        polynomials.append(polynomial if place == len(degrees) else _divide(polynomial, 1 + error))
         low = _low_after(error)
     return tuple(polynomials)
 
@@ -253,7 +236,7 @@ def _sign_fit(degree, low):
     return fit_minimax(np.sign, [(-1.0, -low), (low, 1.0)], degree, parity="odd")
 
 
-def _divided(polynomial, divisor):
+def _divide(polynomial, divisor):
     """With a report about the sign divided by the same number."""
     report = polynomial.report
     errors = {name: getattr(report, name) / divisor for name in ("sup_error", "mean_error", "lower_bound")}
@@ -276,12 +259,12 @@ def _best_sign_degrees(gap, error):
     while True:
         depth = len(reached)
         steps = [step for step in _sign_steps() if step[0] <= depth]
-        states = [_extended(state, *step[1:]) for step in steps for state in reached[depth - step[0]]]
+        states = [_extend(state, *step[1:]) for step in steps for state in reached[depth - step[0]]]
         promising = [state for state in states if state.error <= 1.1 * error]
         for state in sorted(promising, key=lambda state: (state.switches, state.error)):
             if _composition_error(state.degrees, gap) <= error:
                 return state.degrees
-        reached.append(_undominated(states))
+        reached.append(_pareto(states))
 
 
 @functools.cache
@@ -294,7 +277,7 @@ def _sign_steps():
     return sorted((*cost, degree) for cost, degree in largest.items())
 
 
-def _extended(state, switches, degree):
+def _extend(state, switches, degree):
     series, (low, high) = _error_map(degree)
     place = min(max(_logit(state.error), low), high)
     error = 1 / (1 + math.exp(-chebyshev.chebval((2 * place - low - high) / (high - low), series)))
@@ -303,9 +286,8 @@ def _extended(state, switches, degree):
 
 @functools.cache
 def _error_map(degree):
-    """How a polynomial maps the error before it to its own, as an interpolating series in log(e / (1 - e)) of both.
+    """How a polynomial maps the error before it to its own: a series in log(e / (1 - e)) of both, straight at the ends.
 
-    Both ends are straight there: 1 - e shrinks by a factor where e is near 1, and e becomes a power of itself near 0.
     Within 0.5 % of the error; from gaps of 2^-24 to where the error drops below 2^-42.
     """
     low, high = _logit(2.0 ** (-84 / (degree + 1))), 24 * math.log(2)
@@ -330,7 +312,7 @@ def _logit(error):
     return math.log(error) - math.log1p(-error)
 
 
-def _undominated(states):
+def _pareto(states):
     kept = []
     for state in sorted(states, key=lambda state: (state.switches, state.error)):
         if not kept or state.error < kept[-1].error:

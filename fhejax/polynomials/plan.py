@@ -60,8 +60,7 @@ class Plan:
 def planned(patterns: tuple[Pattern, ...]) -> Plan:
     """The cheapest plan among those with T_1 to T_b, multiples of b up to m, and powers of two, for powers b <= m.
 
-    Args:
-      patterns: one for each series; the last coefficient may differ from zero, unless it is the only one.
+    The last coefficient of a pattern may differ from zero, unless it is the only one.
     """
     available = min(_choices(patterns), key=lambda available: _cost_of(patterns, available))
     used: set[int] = set()
@@ -98,8 +97,7 @@ def _cost_of(patterns, available):
 def _sum(series, levels, available, rows, used):
     """Plans a series below degree 2^levels; row i of `series` is the coefficient of T_i by those of the polynomial.
 
-    It ends: powers of two up to 2^(levels-1) are usable, so the largest usable k up to i is above i / 2, and dividing
-    by T_k removes T_i. The quotient is below degree 2^(levels-1).
+    It ends: the largest usable k up to i is above i / 2, so that dividing by T_k removes T_i.
     """
     usable, products = [k for k in available if k < len(series) and depth(k) < levels], []
     absent = np.ones(len(series), bool)
@@ -135,7 +133,7 @@ def _divide(series, k):
 def _splits(used):
     """(k, a) for each T_k, k > 1, that is used or that another is made of: T_k = 2 T_a T_(k-a) - T_(2a-k).
 
-    Any a up to the power of two below k keeps T_k at depth ceil(log2 k); taken is one that asks for few others.
+    Any a up to the power of two below k keeps T_k at depth ceil(log2 k); chosen is one that asks for few others.
     """
     needed, splits = set(used), []
     for k in range(max(used, default=0), 1, -1):

@@ -160,12 +160,12 @@ class Polynomial:
         if (other := _operand("add", self, other)) is NotImplemented:
             return NotImplemented
         parity = _own_parity(self) if _own_parity(self) == _own_parity(other) else None
-        return _computed(algebra.add, self, other, parity)
+        return _combine(algebra.add, self, other, parity)
 
     __radd__ = __add__
 
     def __neg__(self) -> "Polynomial":
-        return _made(-effective_coefficients(self), self.domain, self.parity)
+        return _unchecked(-effective_coefficients(self), self.domain, self.parity)
 
     def __sub__(self, other: Any) -> Any:
         other = _operand("subtract", self, other)
@@ -179,7 +179,7 @@ class Polynomial:
             return NotImplemented
         ours, theirs = _own_parity(self), _own_parity(other)
         parity = None if ours is None or theirs is None else "even" if ours == theirs else "odd"
-        return _computed(algebra.multiply, self, other, parity)
+        return _combine(algebra.multiply, self, other, parity)
 
     __rmul__ = __mul__
 
@@ -217,7 +217,7 @@ class Polynomial:
         parity = "even" if _own_parity(inner) == "even" else None
         if inner.parity == "odd" and shift == 0:
             parity = _own_parity(self)
-        return _made(algebra.compose(effective_coefficients(self), unit), inner.domain, parity)
+        return _unchecked(algebra.compose(effective_coefficients(self), unit), inner.domain, parity)
 
     def derivative(self) -> "Polynomial":
         """dp/dx as a polynomial on the same domain, one degree lower; of the other parity.
@@ -229,7 +229,7 @@ class Polynomial:
         """
         factor, _ = to_unit_interval(self.domain)
         parity = {"odd": "even", "even": "odd", None: None}[self.parity]
-        return _made(factor * algebra.derivative(effective_coefficients(self)), self.domain, parity)
+        return _unchecked(factor * algebra.derivative(effective_coefficients(self)), self.domain, parity)
 
     def plot(self, f: Callable[..., Any] | None = None, ax: Any = None) -> Any:
         """Draws p over its domain with matplotlib; with f given, f too, and the error below on a logarithmic scale.
@@ -265,11 +265,7 @@ class Polynomial:
 
 
 def effective_coefficients(polynomial: Polynomial) -> Any:
-    """All coefficients as they count: zero at places that the parity leaves empty.
-
-    Returns:
-      `[degree + 1]` or `[degree + 1, slots]`: float64 of NumPy where they are known; else a JAX array of their type.
-    """
+    """All coefficients as they count, zero where the parity leaves none: of NumPy where they are known, else of JAX."""
     coefficients = polynomial.coefficients
     known = isinstance(coefficients, (np.ndarray, jax.Array)) and not _compat.is_traced(coefficients)
     if known:
@@ -281,10 +277,7 @@ def effective_coefficients(polynomial: Polynomial) -> Any:
 
 
 def known_coefficients(polynomial: Polynomial) -> np.ndarray | None:
-    """The effective coefficients where they are known, as NumPy doubles; None where they are traced.
-
-    Without the zeros behind the last one that differs from zero (in any slot); c_0 stays.
-    """
+    """The effective coefficients as NumPy doubles, up to the last that is not zero; None where they are traced."""
     coefficients = effective_coefficients(polynomial)
     return coefficients[: len(pattern(polynomial))] if isinstance(coefficients, np.ndarray) else None
 
@@ -351,8 +344,8 @@ def _constant(operation: str, polynomial: Polynomial, number: Any) -> Polynomial
     return Polynomial(coefficients, polynomial.domain, polynomial.parity if zero else None)
 
 
-def _computed(operation, p, q, parity):
-    return _made(operation(effective_coefficients(p), effective_coefficients(q)), p.domain, parity)
+def _combine(operation, p, q, parity):
+    return _unchecked(operation(effective_coefficients(p), effective_coefficients(q)), p.domain, parity)
 
 
 def _exactly(operation, convert, polynomial):
@@ -381,7 +374,7 @@ def _fill(polynomial, coefficients, domain, parity):
     return polynomial
 
 
-def _made(coefficients, domain, parity):
+def _unchecked(coefficients, domain, parity):
     """Without checks: JAX also builds trees of shapes, of None, and of batches."""
     return _fill(object.__new__(Polynomial), coefficients, domain, parity)
 
@@ -396,7 +389,7 @@ def _flatten_with_paths(polynomial):
 
 
 def _unflatten(static, leaves):
-    return _made(leaves[0], *static)
+    return _unchecked(leaves[0], *static)
 
 
 jax.tree_util.register_pytree_with_keys(Polynomial, _flatten_with_paths, _unflatten, _flatten)

@@ -36,25 +36,15 @@ class ConvergenceError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What is to be approximated.
+    """What is to be approximated."""
 
-    Attributes:
-      target: the values of f at an array of points.
-      weight: those of the weight, positive; None for 1.
-      intervals: disjoint, ascending; symmetric about their middle if there is a parity.
-      degree: of the polynomial; odd or even as the parity is.
-      parity: None, "odd" or "even".
-      noise: the relative error of `target`'s values: below it, errors are not resolved.
-      exact: whether `target` and `weight` take arrays of mpmath's numbers, instead of `float64`.
-    """
-
-    target: Callable[[Any], Any]
-    weight: Callable[[Any], Any] | None
-    intervals: Intervals
-    degree: int
+    target: Callable[[Any], Any]  # the values of f at an array of points
+    weight: Callable[[Any], Any] | None  # positive; None for 1
+    intervals: Intervals  # disjoint, ascending; symmetric about their middle if there is a parity
+    degree: int  # odd or even as the parity is
     parity: str | None
-    noise: Any
-    exact: bool
+    noise: Any  # the relative error of the target's values, below which errors are not resolved
+    exact: bool  # whether target and weight take arrays of mpmath's numbers, instead of float64
 
     @property
     def middle(self) -> float:
@@ -75,19 +65,12 @@ class Problem:
 
 
 class Best(NamedTuple):
-    """What the exchange found.
+    """What the exchange found."""
 
-    Attributes:
-      coefficients: `float64[degree + 1]`, on the intervals' hull.
-      error: the largest weighted one that was found before the coefficients were rounded.
-      lower_bound: no polynomial has a smaller one.
-      reference: where the error alternates, ascending; of the positive half if there is a parity.
-    """
-
-    coefficients: np.ndarray
-    error: float
-    lower_bound: float
-    reference: np.ndarray
+    coefficients: np.ndarray  # float64[degree + 1], on the intervals' hull
+    error: float  # the largest weighted one, before the coefficients were rounded
+    lower_bound: float  # no polynomial has a smaller one
+    reference: np.ndarray  # where the error alternates, ascending; of the positive half if there is a parity
 
 
 class _Levelled(NamedTuple):
@@ -100,32 +83,23 @@ class _Levelled(NamedTuple):
 
 
 def exchange(problem: Problem, start: Any = None) -> Best:
-    """The best approximation.
+    """The best approximation, its coefficients rounded to doubles, with a certificate.
 
-    Args:
-      problem: what to approximate.
-      start: the first reference, if a good one is known.
-
-    Returns:
-      Its coefficients, rounded to doubles, and the certificate. The error is above the lower bound by 1e-7 of it, or by
-      what the noise in f amounts to.
-
-    Raises:
-      ConvergenceError: the gap is above 1 % when no exchange narrows it any more, or after 100.
+    Its error is above the lower bound by 1e-7 of it, or by the noise in f; a ConvergenceError, if it is by 1 % or more.
     """
     with mpmath.workprec(64 - int(mpmath.log(problem.noise, 2))):
         intervals = _counted_intervals(problem)
         background = np.concatenate([_points(*interval, 64 if problem.exact else 2048) for interval in intervals])
-        noise = _resolved(problem, _numbers(problem, background))
+        noise = _resolution(problem, _numbers(problem, background))
         start = _start(problem, intervals, background) if start is None else start - problem.middle
-        best, worst, worst_at, bound = _exchanged(problem, intervals, background, noise, _numbers(problem, start))
+        best, worst, worst_at, bound = _iterate(problem, intervals, background, noise, _numbers(problem, start))
         if worst > bound * (1 + _ALLOWED_GAP) + 8 * noise:
             raise ConvergenceError(_complaint(problem, worst, bound, worst_at))
         reference = (best.nodes + problem.middle).astype(np.float64)
         return Best(_coefficients(problem, best), float(worst), float(bound), reference)
 
 
-def _exchanged(problem, intervals, background, noise, reference):
+def _iterate(problem, intervals, background, noise, reference):
     """(polynomial, its error, where that is, the lower bound), the best of those met."""
     best: Any = None
     worst, worst_at, bound, idle = mpmath.inf, None, mpmath.mpf(0), 0
@@ -137,7 +111,7 @@ def _exchanged(problem, intervals, background, noise, reference):
         if best is None or error < worst:
             best, worst, worst_at = levelled, error, points[np.argmax(abs(errors))] + problem.middle
         bound = max(bound, levelled.level)
-        chosen = _alternating(points, errors, len(reference))
+        chosen = _alternate(points, errors, len(reference))
         if worst <= max(bound * (1 + _TARGET_GAP) + noise, 8 * noise) or idle > _PATIENCE or chosen is None:
             break
         reference = chosen
@@ -169,17 +143,15 @@ def _numbers(problem, x):
     return _exact(x) if problem.exact else np.asarray(x).astype(np.float64)
 
 
-def _resolved(problem, x):
+def _resolution(problem, x):
     """The smallest difference of errors that means anything."""
     return 2 * problem.noise * max(abs(problem.values(x)) * problem.weights(x))
 
 
 def _start(problem, intervals, background):
-    """As many points as are needed, such that interpolation at them is a good approximation.
+    """As many points as are needed, such that interpolation at them is good: Chebyshev zeros, or Leja's points.
 
-    For one interval, the zeros of a Chebyshev polynomial; for several, each point is where the product of distances to
-    those before is largest (Leja's points). Never extrema of a Chebyshev polynomial: symmetric functions would have a
-    level of zero there, and too few extrema for the next reference.
+    Never Chebyshev extrema: symmetric functions would have a level of zero there, and too few extrema for the next.
     """
     power = 2 if problem.parity else 1
     count = (problem.degree // 2 if problem.parity else problem.degree) + 2
@@ -263,7 +235,7 @@ def _grid(problem, low, high, inside, reference):
     return np.unique(np.concatenate([between.ravel(), ends[-1:], _numbers(problem, inside)]))
 
 
-def _alternating(points, errors, count):
+def _alternate(points, errors, count):
     """`count` of the alternating extrema, the largest among them, with a large sum of magnitudes; None if too few."""
     kept, heights = list(range(len(points))), abs(errors)
     largest = int(np.argmax(heights))

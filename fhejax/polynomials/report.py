@@ -79,20 +79,10 @@ def with_report(polynomial: Polynomial, report: FitReport) -> Polynomial:
     return polynomial
 
 
-def evaluated(f: Callable, x: np.ndarray, operation: str = "fit") -> np.ndarray:
-    """f(x) in double precision, on concrete values even while something else is being traced.
+def evaluate_function(f: Callable, x: np.ndarray, operation: str = "fit") -> np.ndarray:
+    """f(x) in double precision, on concrete values even while something else is being traced: `float64`, like x.
 
-    Args:
-      f: a function on arrays, of NumPy or JAX, that works elementwise.
-      x: `float64`, any shape.
-      operation: to be named in errors.
-
-    Returns:
-      `float64`, like `x`.
-
-    Raises:
-      TypeError: f depends on a traced value, or returns something else than real numbers.
-      ValueError: a value is not finite, or there is not one for each x.
+    Refused where f depends on a traced value, does not work elementwise, or is not finite.
     """
     flat = np.ravel(x)
     padded = np.pad(flat, (0, -len(flat) % _BLOCK), mode="edge")
@@ -109,16 +99,7 @@ def evaluated(f: Callable, x: np.ndarray, operation: str = "fit") -> np.ndarray:
 
 
 def check_parity(target: Callable[[Any], Any], intervals: Intervals, parity: str | None) -> None:
-    """Refuses a function, or a domain, without the symmetry that is asked for.
-
-    Args:
-      target: the values of f at an array of points, of doubles.
-      intervals: ascending.
-      parity: "odd" or "even" about the middle, or None for no check.
-
-    Raises:
-      ValueError: the intervals are not symmetric, or f is not, by more than 2^-20 of its values.
-    """
+    """Refuses intervals that are not symmetric about their middle, or f that is not, by 2^-20 of its values."""
     if parity is None:
         return
     middle, half = (intervals[0][0] + intervals[-1][1]) / 2, (intervals[-1][1] - intervals[0][0]) / 2
@@ -147,7 +128,7 @@ def resolution(f: Callable, x: np.ndarray) -> float:
     return max(float(jnp.finfo(dtype).eps), 2.0**-52) if jnp.issubdtype(dtype, jnp.floating) else 2.0**-52
 
 
-def measured(
+def measure_errors(
     polynomial: Polynomial,
     target: Callable[[Any], Any],
     intervals: Intervals,
@@ -161,20 +142,9 @@ def measured(
     lower_bound: float | None = None,
     history: Any = None,
 ) -> Polynomial:
-    """The polynomial with a report of its errors.
+    """The polynomial with a report of its errors; the largest is searched over the intervals and near some points.
 
-    Args:
-      polynomial: one with known coefficients.
-      target: the values of f at an array of points, such as `functools.partial(evaluated, f)`.
-      intervals: where the sup error is searched.
-      method: the report's.
-      weight: multiplies the error of which the largest value is searched.
-      samples: data for the mean error, or a function, its density up to a factor; None is a uniform one.
-      near: further points to search around.
-      points: of the grid, an interval; at least 32 are taken for each degree.
-      numbers: makes the points of an array those that `target` takes (mpmath's, say).
-      lower_bound: the report's.
-      history: the report's.
+    `samples` are data for the mean error, or their density; `numbers` makes points those that `target` takes.
     """
 
     def error(x):
@@ -188,7 +158,7 @@ def measured(
     x, left, right = (numbers(np.concatenate(parts)) for parts in zip(*map(brackets, grids), strict=True))
     values = weighted(x)
     # Neighbours on the grid differ by less than half of the error where the grid is dense enough to be trusted.
-    peaks = (values >= _shifted(values, 1)) & (values >= _shifted(values, -1)) & (values >= max(values) / 2)
+    peaks = (values >= _shift(values, 1)) & (values >= _shift(values, -1)) & (values >= max(values) / 2)
     _, tops = climb(weighted, left[peaks], x[peaks], right[peaks], values[peaks], rounds=16)
     report = FitReport(
         method,
@@ -207,17 +177,12 @@ def _mean_error(error, intervals, samples, points, numbers):
     total = sum(high - low for low, high in intervals)
     grids = [np.linspace(low, high, 2 + int(points * (high - low) / total)) for low, high in intervals]
     data = np.concatenate(grids) if samples is None or callable(samples) else np.ravel(samples).astype(np.float64)
-    density = evaluated(samples, data, "fit: samples") if callable(samples) else None
+    density = evaluate_function(samples, data, "fit: samples") if callable(samples) else None
     return math.sqrt(np.average((error(numbers(data)) ** 2).astype(np.float64), weights=density))
 
 
 def series(polynomial: Polynomial, x: np.ndarray) -> np.ndarray:
-    """The values at x by NumPy, in the numbers of x: doubles, longer ones, or mpmath's.
-
-    Args:
-      polynomial: one with known coefficients.
-      x: any shape; `[..., slots]` where there is another polynomial for each slot.
-    """
+    """The values at x by NumPy, in the numbers of x: doubles, longer ones, mpmath's; `[..., slots]` for many slots."""
     low, high = polynomial.domain
     coefficients = np.asarray(polynomial.coefficients, np.float64)
     return chebyshev.chebval(((x - low) + (x - high)) / (high - low), coefficients, tensor=False)
@@ -229,16 +194,9 @@ def brackets(grid: Any) -> tuple[Any, Any, Any]:
 
 
 def climb(f: Callable, left: Any, x: Any, right: Any, values: Any, rounds: int) -> tuple[Any, Any]:
-    """Maxima of f near each x, by halving the brackets around them.
+    """Maxima (x, f(x)) of f near each x, by halving the brackets around them; f takes points `[2, n]`.
 
-    Args:
-      f: takes an array `[2, n]` of points and returns its values.
-      left, x, right: `[n]`, the brackets.
-      values: f(x).
-      rounds: halvings.
-
-    Returns:
-      (x, f(x)), where f is at least as large as at the point given.
+    f is at least as large there as at the point given.
     """
     column = np.arange(len(x))
     for _ in range(rounds):
@@ -277,7 +235,7 @@ def _grid(low, high, count, near):
     return np.unique(np.concatenate([grid, [point for point in near if low <= point <= high]]))
 
 
-def _shifted(values, step):
+def _shift(values, step):
     shifted = np.roll(values, step)
     shifted[0 if step > 0 else -1] = -math.inf
     return shifted

@@ -6,12 +6,7 @@ import numpy as np
 
 
 def axes(rows: int, given: Any, operation: str) -> list[Any]:
-    """The axes given, or those of a new figure, one below the other.
-
-    Raises:
-      ImportError: matplotlib is not installed.
-      ValueError: another number of axes was given.
-    """
+    """The axes given, as many as the rows, or those of a new figure, one below the other."""
     if given is None:
         try:
             import matplotlib.pyplot as plt

@@ -7,14 +7,7 @@ from typing import Any
 def meter(operation: str, progress: Any, total: int, description: str, unit: str) -> Any:
     """A context that gives an object with `update(n)`, or None where nobody watches.
 
-    Args:
-      operation: on whose behalf.
-      progress: True for a meter of tqdm, False or None for none, or an object that has `update`.
-      total: the number of units.
-      description, unit: what the meter says; bytes ("B") are shown in thousands and millions.
-
-    Raises:
-      ImportError: tqdm is not installed.
+    `progress` is True for a meter of tqdm, or such an object; bytes ("B") are shown in thousands and millions.
     """
     if progress is not True:
         return contextlib.nullcontext(progress or None)

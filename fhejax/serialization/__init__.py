@@ -5,8 +5,7 @@ and other numbers as `float64` ones, whatever their type; and under "fhejax" in 
 `fhejax.serialization.headers`), with the shape and a CRC-32 of each tensor. Loading trusts nothing: whatever a file
 holds, the result is a well-formed value or a ValueError. That does not prove who made it: for that, sign the file.
 
-Values of another type get into files by a function that writes them and one that reads them, in
-`fhejax.serialization.kinds`.
+`fhejax.serialization.table` states what there is for each kind of value.
 """
 
 from fhejax.serialization.exports import export_checks as export_checks

@@ -18,10 +18,10 @@ from fhejax.serialization.headers import FORMAT
 from fhejax.serialization.parameter_sets import describe_parameters, read_parameters
 from fhejax.serialization.records import decode, encode
 from fhejax.serialization.source import Source, Written, check_array, on_device
-from fhejax.serialization.tensors import Spec, read_tensors, write_tensors
+from fhejax.serialization.tensors import Shape, Spec, read_tensors, write_tensors
 
 
-class Record(NamedTuple):
+class Schema(NamedTuple):
     """How values of one type lie in files and in the types of exported programs.
 
     Attributes:
@@ -38,9 +38,9 @@ class Record(NamedTuple):
 
     type: type
     header: Mapping[str, Any]
-    tensors: Callable[[Any, Mapping[str, tuple[int, ...]]], dict[str, Spec]] = lambda fields, shapes: {}
+    tensors: Callable[[Any, Mapping[str, Shape]], dict[str, Spec]] = lambda fields, shapes: {}
     arrays: tuple[tuple[str, ...], ...] = ((),)
-    parts: "Mapping[str, Record]" = MappingProxyType({})
+    parts: "Mapping[str, Schema]" = MappingProxyType({})
     check: Callable[[Any], object] = lambda fields: None
     take: Callable[[Any], dict[str, Any]] | None = None
     make: Callable[..., Any] | None = None
@@ -53,48 +53,48 @@ def static_types(kind: type) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.metadata.get("static")}
 
 
-def write(record: Record, value: Any, name: str | None = None) -> Written:
+def write(schema: Schema, value: Any, name: str | None = None) -> Written:
     """A value as it goes into a file, its main tensor under a name of its own if one is given.
 
     Raises TypeError for arrays that are none or of another type, ValueError for what does not fit.
     """
-    if type(value) is not record.type:
-        refuse(value, record.type.__name__)
-    taken = record.take(value) if record.take else {field: getattr(value, field) for field in record.header}
-    parts = {field: write(part, getattr(value, field)) for field, part in record.parts.items()}
-    check_fields(record, taken | {field: getattr(value, field) for field in parts})
-    names = _names(_chosen(record, value), name)
+    if type(value) is not schema.type:
+        refuse(value, schema.type.__name__)
+    fields = schema.take(value) if schema.take else {field: getattr(value, field) for field in schema.header}
+    parts = {field: write(part, getattr(value, field)) for field, part in schema.parts.items()}
+    check_fields(schema, fields | {field: getattr(value, field) for field in parts})
+    names = _names(_chosen(schema, value), name)
     arrays = {own: check_array(own, getattr(value, field)) for field, own in names.items()}
-    shapes = {field: arrays[own].shape for field, own in names.items()}
-    specs = record.tensors(SimpleNamespace(**taken), shapes)
-    header, tensors = {}, write_tensors({names[field]: spec for field, spec in specs.items()}, arrays)
-    for field, spec in specs.items():
-        header |= {"dtype": str(arrays[names[field]].dtype)} if spec.types else {}
+    specs = _specs(schema, fields, names, {field: arrays[own].shape for field, own in names.items()})
+    header, tensors = {}, write_tensors(specs, arrays)
     for part in parts.values():
         header, tensors = header | part.header, tensors | part.tensors
-    return Written(header | describe(record.type.__name__, taken), tensors)
+    header |= describe(schema.type.__name__, fields)
+    for own, spec in specs.items():
+        header |= {"dtype": str(arrays[own].dtype)} if spec.types else {}
+    return Written(header, tensors)
 
 
-def read(record: Record, source: Source) -> Any:
+def read(schema: Schema, source: Source) -> Any:
     """A value from its file; ValueError if the file does not hold one."""
-    if Parameters in record.header.values():
+    if Parameters in schema.header.values():
         read_parameters(source.header)  # first, since most that is said of a file depends on them
-    parts = {field: read(part, source) for field, part in record.parts.items()}
-    choices = [_names(choice, None) for choice in record.arrays]
+    parts = {field: read(part, source) for field, part in schema.parts.items()}
+    choices = [_names(choice, None) for choice in schema.arrays]
     names = next((each for each in choices if sorted(each.values()) == source.names), choices[0])
     if not parts:
         source.expect(*names.values())
-    fields = read_fields(record, source.header) | parts
-    check_fields(record, fields)
-    return _made(record, fields | read_arrays(record, fields, source, names))
+    fields = read_fields(schema, source.header) | parts
+    check_fields(schema, fields)
+    return _made(schema, fields | read_arrays(schema, fields, source, names))
 
 
 def read_arrays(
-    record: Record, fields: Mapping[str, Any], source: Source, names: Mapping[str, str]
+    schema: Schema, fields: Mapping[str, Any], source: Source, names: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
     """The arrays of a value whose other fields are known, by field; `names` are those of their tensors."""
-    specs = record.tensors(SimpleNamespace(**fields), {field: source.entry(own).shape for field, own in names.items()})
-    arrays = read_tensors({names[field]: spec for field, spec in specs.items()}, source)
+    specs = _specs(schema, fields, names, {field: source.entry(own).shape for field, own in names.items()})
+    arrays = read_tensors(specs, source)
     return {field: arrays[own] for field, own in names.items()}
 
 
@@ -106,19 +106,19 @@ def describe(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     return header
 
 
-def read_fields(record: Record, header: dict[str, Any]) -> dict[str, Any]:
+def read_fields(schema: Schema, header: dict[str, Any]) -> dict[str, Any]:
     """The fields of a value in a header, each of its type but for numbers, which are left to `check_fields`."""
     return {
         name: read_parameters(header) if kind is Parameters else decode(kind, name, header)
-        for name, kind in record.header.items()
+        for name, kind in schema.header.items()
     }
 
 
-def check_fields(record: Record, fields: dict[str, Any]) -> None:
+def check_fields(schema: Schema, fields: dict[str, Any]) -> None:
     """Refuses fields, but for arrays, that do not fit each other."""
     if "params" in fields:
-        check_static(record.type, fields["params"], fields)
-    record.check(SimpleNamespace(**fields))
+        check_static(schema.type, fields["params"], fields)
+    schema.check(SimpleNamespace(**fields))
 
 
 def refuse(value: Any, expected: str) -> NoReturn:
@@ -132,13 +132,13 @@ def refuse(value: Any, expected: str) -> NoReturn:
     raise TypeError(f"save: got {kind}; a file holds one of {expected}")
 
 
-def _chosen(record: Record, value: Any) -> tuple[str, ...]:
+def _chosen(schema: Schema, value: Any) -> tuple[str, ...]:
     """The array fields that a value has."""
-    present = tuple(dict.fromkeys(f for choice in record.arrays for f in choice if getattr(value, f) is not None))
-    if len(present) > 1 and present not in record.arrays:
-        either = " or ".join(f"`{choice[0]}`" for choice in record.arrays)
-        raise ValueError(f"a {record.type.__name__} holds {either}, and this one both")
-    return present if present in record.arrays else record.arrays[0]
+    present = tuple(dict.fromkeys(f for choice in schema.arrays for f in choice if getattr(value, f) is not None))
+    if len(present) > 1 and present not in schema.arrays:
+        either = " or ".join(f"`{choice[0]}`" for choice in schema.arrays)
+        raise ValueError(f"a {schema.type.__name__} holds {either}, and this one both")
+    return present if present in schema.arrays else schema.arrays[0]
 
 
 def _names(fields: tuple[str, ...], name: str | None) -> dict[str, str]:
@@ -146,7 +146,14 @@ def _names(fields: tuple[str, ...], name: str | None) -> dict[str, str]:
     return {field: name or field if field == fields[0] else f"{name or fields[0]}.{field}" for field in fields}
 
 
-def _made(record: Record, fields: dict[str, Any]) -> Any:
-    missing = {field: None for choice in record.arrays for field in choice}
-    made = {name: record.put(x) if isinstance(x, np.ndarray) else x for name, x in fields.items()}
-    return (record.make or record.type)(**missing | made)
+def _specs(
+    schema: Schema, fields: Mapping[str, Any], names: Mapping[str, str], shapes: Mapping[str, Shape]
+) -> dict[str, Spec]:
+    """What the tensors must be, by their names."""
+    return {names[field]: spec for field, spec in schema.tensors(SimpleNamespace(**fields), shapes).items()}
+
+
+def _made(schema: Schema, fields: dict[str, Any]) -> Any:
+    missing = {field: None for choice in schema.arrays for field in choice}
+    made = {name: schema.put(x) if isinstance(x, np.ndarray) else x for name, x in fields.items()}
+    return (schema.make or schema.type)(**missing | made)

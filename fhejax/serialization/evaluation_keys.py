@@ -11,7 +11,7 @@ from fhejax.scheme.keys import RELINEARIZATION
 from fhejax.scheme.values import EvaluationKeys, SwitchingKey, galois_steps
 from fhejax.serialization import codec
 from fhejax.serialization.checks import check_elements, check_static
-from fhejax.serialization.codec import Record, static_types
+from fhejax.serialization.codec import Schema, static_types
 from fhejax.serialization.headers import field
 from fhejax.serialization.parameter_sets import read_parameters
 from fhejax.serialization.source import Source, Written, on_device
@@ -28,7 +28,7 @@ def _key_tensors(key, shapes):
     return specs | ({"mask_seed": seeds(shapes["data"][:-3])} if seeded else {})
 
 
-SWITCHING_KEY = Record(SwitchingKey, static_types(SwitchingKey), _key_tensors, (("data",), ("data", "mask_seed")))
+SWITCHING_KEY = Schema(SwitchingKey, static_types(SwitchingKey), _key_tensors, (("data",), ("data", "mask_seed")))
 
 
 def write(keys: EvaluationKeys) -> Written:

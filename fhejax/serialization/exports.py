@@ -10,7 +10,7 @@ import jax.export
 from fhejax.arrays.array import EncryptedArray
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.maps import ArrayMap
-from fhejax.bootstrapping.bootstrapping import BootstrappingKeys
+from fhejax.bootstrapping.bootstrapping import Bootstrapping, BootstrappingKeys
 from fhejax.kinds.simulated import Simulated
 from fhejax.parameters.parameters import Parameters
 from fhejax.polynomials.checks import checked_domain, checked_parity
@@ -18,21 +18,22 @@ from fhejax.polynomials.polynomial import Polynomial
 from fhejax.primitives import native
 from fhejax.primitives.key_switch import SeededKey
 from fhejax.scheme.values import EvaluationKeys
-from fhejax.serialization import checks, codec, headers, table
+from fhejax.serialization import checks, codec, table
 from fhejax.serialization.bootstrapping_keys import read_bootstrapping
-from fhejax.serialization.codec import Record, static_types
+from fhejax.serialization.codec import Schema, static_types
 from fhejax.serialization.evaluation_keys import SWITCHING_KEY
+from fhejax.serialization.headers import field, seal, unseal
 from fhejax.serialization.records import decode
 
 # Types whose static fields are those of a header.
 _STATIC = (
     table.PLAINTEXT, table.CIPHERTEXT, table.PUBLIC_KEY, table.SECRET_KEY, SWITCHING_KEY, table.LINEAR_TRANSFORM,
-    Record(
+    Schema(
         EvaluationKeys,
         {"params": Parameters, "galois": tuple[int, ...]},
         check=lambda keys: checks.check_elements(keys.params, keys.galois),
     ),
-    Record(Simulated, static_types(Simulated)),
+    Schema(Simulated, static_types(Simulated)),
 )  # fmt: skip
 
 
@@ -74,27 +75,31 @@ def read_layouts(kind: str, count: int, text: bytes | bytearray) -> tuple[Layout
     return layouts
 
 
-def _write_static(record: Record, metadata: tuple[Any, ...]) -> bytes:
+def _write_static(schema: Schema, metadata: tuple[Any, ...]) -> bytes:
     """The metadata of a pytree node as a header."""
-    return _sealed(record.type.__name__, dict(zip(record.header, metadata, strict=True)))
+    return _sealed(schema.type.__name__, dict(zip(schema.header, metadata, strict=True)))
 
 
-def _read_static(record: Record, text: bytes | bytearray) -> tuple[Any, ...]:
-    fields = codec.read_fields(record, _unsealed(text))
-    codec.check_fields(record, fields)
+def _read_static(schema: Schema, text: bytes | bytearray) -> tuple[Any, ...]:
+    fields = codec.read_fields(schema, _unsealed(text))
+    codec.check_fields(schema, fields)
     return tuple(fields.values())
 
 
-def _write_bootstrapping(metadata: tuple[Any, ...]) -> bytes:
+def write_recipe(metadata: tuple[Bootstrapping]) -> bytes:
+    """How bootstrapping keys are made, as a header."""
     (how,) = metadata
     names = "params", "preset", "slots_first", "height", "shortened"
     return _sealed("BootstrappingKeys", {name: getattr(how, name) for name in names})
 
 
-def _read_bootstrapping(text: bytes | bytearray) -> tuple[Any, ...]:
+def read_recipe(text: bytes | bytearray) -> tuple[Bootstrapping]:
+    """The same from a header, checked."""
     header = _unsealed(text)
-    how = read_bootstrapping(header, headers.field(header, "shortened", bool))
-    return (how.with_height(decode(float, "height", header)),)
+    how, height = read_bootstrapping(header, field(header, "shortened", bool)), decode(float, "height", header)
+    if not 0 < height <= 1:
+        raise ValueError(f"header field 'height' is {height}; expected more than 0 and at most 1")
+    return (how.with_height(height),)
 
 
 def _write_polynomial(metadata: tuple[Any, ...]) -> bytes:
@@ -109,11 +114,11 @@ def _read_polynomial(text: bytes | bytearray) -> tuple[Any, ...]:
 
 
 def _sealed(kind: str, fields: dict[str, Any]) -> bytes:
-    return headers.seal(codec.describe(kind, fields)).encode()
+    return seal(codec.describe(kind, fields)).encode()
 
 
 def _unsealed(text: bytes | bytearray) -> dict[str, Any]:
-    return headers.unseal(bytes(text).decode())
+    return unseal(bytes(text).decode())
 
 
 def _register(kind: type, write: Callable[[Any], bytes], read: Callable[[Any], Any]) -> None:
@@ -125,12 +130,12 @@ def _register(kind: type, write: Callable[[Any], bytes], read: Callable[[Any], A
 def _register_all() -> None:
     native.cpu_extension()  # a program from another process calls kernels by name, before any operation of ours runs
     native.cuda_extension()
-    for record in _STATIC:
-        _register(record.type, functools.partial(_write_static, record), functools.partial(_read_static, record))
+    for schema in _STATIC:
+        _register(schema.type, functools.partial(_write_static, schema), functools.partial(_read_static, schema))
     for kind, count in ((EncryptedArray, 1), (ArrayMap, 2)):
         name = kind.__name__
         _register(kind, functools.partial(write_layouts, name), functools.partial(read_layouts, name, count))
-    _register(BootstrappingKeys, _write_bootstrapping, _read_bootstrapping)
+    _register(BootstrappingKeys, write_recipe, read_recipe)
     _register(Polynomial, _write_polynomial, _read_polynomial)
     jax.export.register_namedtuple_serialization(SeededKey, serialized_name="fhejax.SeededKey")
 

@@ -14,14 +14,9 @@ from fhejax.serialization.headers import field, unseal
 
 
 class Tensor(NamedTuple):
-    """A tensor to be written.
+    """A tensor to be written, and what refuses its contents, of two axes at least, or all."""
 
-    Attributes:
-      data: `uint64`, `float64` or `uint32`, of NumPy or JAX.
-      check: raises ValueError if an array of its last two axes at least, or of all, holds what it must not.
-    """
-
-    data: Any
+    data: Any  # uint64, float64 or uint32, of NumPy or JAX
     check: Callable[[np.ndarray], None]
 
     def checksum(self) -> int:
@@ -41,12 +36,9 @@ class Written(NamedTuple):
 
 
 class Source:
-    """A file as the functions that read values see it.
+    """A file as the functions that read values see it: its header, and the names of its tensors, sorted.
 
-    Attributes:
-      header: with valid checksums of its own.
-      names: of the tensors, sorted.
-      watcher: gets `update(bytes)` as tensors are read, or None.
+    A `watcher` gets `update(bytes)` as tensors are read.
     """
 
     def __init__(self, file: TensorFile) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from fhejax.arrays.images.multiplexing import multiplexed, part_of_batch
 from fhejax.arrays.layouts.layout import Layout, as_layout
 from fhejax.arrays.layouts.maps import ArrayMap, map_of_entries
-from fhejax.arrays.layouts.record import Arranged, Array, applied
+from fhejax.arrays.layouts.record import Arranged, Array, apply_map
 from fhejax.errors import LevelError, static_integer
 from fhejax.linear.diagonals import numbers
 from fhejax.parameters.parameters import Parameters
@@ -90,7 +90,7 @@ def conv2d(
             'fhejax.EncryptedArray.encrypt(seed, key, images, "images")'
         )
     window = window_of("conv2d", stride, padding, dilation, input_dilation, groups)
-    return applied(x, mapped("conv2d", x.layout, kernel, window, x.params, x.level, layout, encoded=False))
+    return apply_map(x, convolution_map("conv2d", x.layout, kernel, window, x.params, x.level, layout, encoded=False))
 
 
 def conv2d_map(
@@ -131,10 +131,10 @@ def conv2d_map(
     if not isinstance(source, Layout):
         raise TypeError(f"conv2d_map: got {type(source).__name__} for the layout of the images; type x.layout")
     window = window_of("conv2d_map", stride, padding, dilation, input_dilation, groups)
-    return mapped("conv2d_map", source, kernel, window, params, level, layout, encoded)
+    return convolution_map("conv2d_map", source, kernel, window, params, level, layout, encoded)
 
 
-def mapped(
+def convolution_map(
     operation: str,
     source: Layout,
     kernel: Any,
@@ -167,12 +167,7 @@ def mapped(
 def window_of(
     operation: str, stride: Pair, padding: Padding, dilation: Pair, input_dilation: Pair, groups: int
 ) -> Window:
-    """What was given, each as a pair.
-
-    Raises:
-      TypeError: something that is no integer.
-      ValueError: not one number or two, less than 1, or a padding that is none of those that there are.
-    """
+    """What was given, each as a pair of positive integers; refused otherwise."""
     pairs = {"stride": stride, "dilation": dilation, "input_dilation": input_dilation}
     checked = {name: _pair(operation, name, value) for name, value in pairs.items()}
     groups = static_integer(operation, "groups", groups)

@@ -28,29 +28,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fhejax.arrays.layouts.axis_digits import joined
-from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nested, padded_size, split_at
+from fhejax.arrays.layouts.axis_digits import coalesce
+from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nest, padded_size, split_at
 
 
 def multiplexed(source: Layout, shape: Sequence[int], strides: Sequence[tuple[int, int]]) -> Layout:
-    """The layout of the result of a convolution.
+    """The layout of a convolution's result: see above; `strides` are fractions of the operand's pixels.
 
-    Args:
-      source: of the operand, `[*batch, channels, height, width]`.
-      shape: of the result.
-      strides: for height and width, how many pixels of the operand one of the result is further on, as a fraction.
-
-    Returns:
-      As above; or, where the operand's pixels lie too irregularly for it, or the result's reach out of their rows, the
-      axes nested one in the other in the order of the operand's.
+    Axes nested in the order of the operand's, where its pixels lie too irregularly, or the result's leave their rows.
     """
     part = part_of_batch(source)
     if part is not None:
         own = multiplexed(part, (part.shape[0], *shape[1:]), strides)
         groups = Digit(source.axes[0][0].size, own.ciphertexts * own.slots)
         return replace(own, shape=tuple(shape), axes=((groups, *own.axes[0]), *own.axes[1:]))
-    *batch, channels, height, width = map(joined, source.axes, source.shape)
-    pixels = [_thinned(*each) for each in zip((height, width), shape[-2:], strides, strict=True)]
+    *batch, channels, height, width = map(coalesce, source.axes, source.shape)
+    pixels = [_strided_axis(*each) for each in zip((height, width), shape[-2:], strides, strict=True)]
     if None in pixels:
         return _plain(source, shape)
     pixels = [axis for axis in pixels if axis is not None]
@@ -75,18 +68,14 @@ def multiplexed(source: Layout, shape: Sequence[int], strides: Sequence[tuple[in
         return _plain(source, shape)
     planes, *_ = places
     period = padded_size(planes.size) * plane
-    around = room is None and _comes_round(source, plane, channels)
+    around = room is None and _wraps_around(source, plane, channels)
     copies = (Digit(source.slots // period, period),) if around and period < source.slots else ()
     split = [tuple(part for digit in axis for part in split_at(digit, source.slots)) for axis in (places, *pixels)]
     return Layout(tuple(shape), (*source.axes[:-3], *split), source.slots, copies=copies)
 
 
 def part_of_batch(layout: Layout) -> Layout | None:
-    """The layout of the images in the first ciphertexts, if those that follow have others in the same places.
-
-    Returns:
-      A layout of fewer images; None if there is none.
-    """
+    """The layout of the images in the first ciphertexts, if all others have theirs in the same places; else None."""
     if len(layout.shape) < 4 or not layout.axes[0] or layout.diagonal or layout.offset:
         return None
     (groups, reach), *rest = layout.axes[0]
@@ -96,7 +85,7 @@ def part_of_batch(layout: Layout) -> Layout | None:
     return part if alike and images * groups >= layout.shape[0] else None
 
 
-def _thinned(axis: Digits, size: int, stride: tuple[int, int]) -> Digits | None:
+def _strided_axis(axis: Digits, size: int, stride: tuple[int, int]) -> Digits | None:
     """A pixel axis of the result; None where no single digit does."""
     if size == 1:
         return ()
@@ -149,7 +138,7 @@ def _places(
     return (Digit(-(-channels // shared), plane), *reversed(taken), *gaps)
 
 
-def _comes_round(source: Layout, plane: int, channels: Digits) -> bool:
+def _wraps_around(source: Layout, plane: int, channels: Digits) -> bool:
     """Whether behind the operand's last plane, wherever it lies in the slots, stands its first one."""
     copies = source.copy_offsets()
     span = source.slots // len(copies)
@@ -161,4 +150,4 @@ def _plain(source: Layout, shape: Sequence[int]) -> Layout:
     """The axes nested as they are in the operand, each padded to a power of two."""
     far = [-max((digit.stride for digit in digits), default=0) for digits in source.axes]
     order = sorted(range(len(shape)), key=far.__getitem__)
-    return Layout(tuple(shape), nested(shape, order, source.slots, 1), source.slots)
+    return Layout(tuple(shape), nest(shape, order, source.slots, 1), source.slots)

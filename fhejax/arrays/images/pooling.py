@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from fhejax.arrays.images.convolutions import Padding, Pair, mapped, window_of
+from fhejax.arrays.images.convolutions import Padding, Pair, convolution_map, window_of
 from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.layouts.maps import ArrayMap
-from fhejax.arrays.layouts.record import Arranged, Array, applied
+from fhejax.arrays.layouts.record import Arranged, Array, apply_map
 from fhejax.errors import static_integer
 from fhejax.parameters.parameters import Parameters
 
@@ -50,7 +50,7 @@ def avg_pool(
             f"avg_pool: got {type(x).__name__} for the images; type "
             'fhejax.EncryptedArray.encrypt(seed, key, images, "images")'
         )
-    return applied(x, _pooling("avg_pool", x.layout, window, stride, padding, x.params, x.level, layout, False))
+    return apply_map(x, _pooling("avg_pool", x.layout, window, stride, padding, x.params, x.level, layout, False))
 
 
 def avg_pool_map(
@@ -86,4 +86,4 @@ def _pooling(operation, source, window, stride, padding, params, level, layout, 
     channels = source.shape[-3] if len(source.shape) >= 3 else 1
     kernel: Any = np.full((channels, 1, *sizes), 1 / (sizes[0] * sizes[1]))
     moves = window_of(operation, sizes if stride is None else stride, padding, 1, 1, channels)
-    return mapped(operation, source, kernel, moves, params, level, layout, encoded)
+    return convolution_map(operation, source, kernel, moves, params, level, layout, encoded)

@@ -13,19 +13,19 @@ import numpy as np
 from fhejax.arrays.layouts.layout import Digit, Digits
 
 
-def joined(digits: Iterable[Digit], count: int) -> Digits:
+def coalesce(digits: Iterable[Digit], count: int) -> Digits:
     """The same places in as few digits as can be, the first one as large as it is used."""
     found: list[Digit] = []
-    for digit in _used(tuple(digits), count):
+    for digit in _trim(tuple(digits), count):
         if found and found[-1].stride == digit.size * digit.stride:
             digit = Digit(found.pop().size * digit.size, digit.stride)
         found.append(digit)
-    return _used(tuple(found), count)
+    return _trim(tuple(found), count)
 
 
 def canonical(digits: Iterable[Digit], count: int, slots: int) -> Digits:
-    """The one way to write an axis: `joined`, and split where ciphertexts end."""
-    return tuple(part for i, digit in enumerate(joined(digits, count)) for part in _split(digit, slots, exact=i > 0))
+    """The one way to write an axis: `coalesce`, and split where ciphertexts end."""
+    return tuple(part for i, digit in enumerate(coalesce(digits, count)) for part in _split(digit, slots, exact=i > 0))
 
 
 def place(index: int, digits: Digits) -> int:
@@ -37,24 +37,18 @@ def place(index: int, digits: Digits) -> int:
     return total
 
 
-def sliced(digits: Digits, start: int, step: int, count: int) -> tuple[int, Digits] | None:
-    """The entries start, start + step, ...: how far they begin behind the first one, and their digits.
+def slice_digits(digits: Digits, start: int, step: int, count: int) -> tuple[int, Digits] | None:
+    """The entries start, start + step, ... of joined digits: how far behind the first one they begin, and their digits.
 
-    Args:
-      digits: joined, of all entries.
-      start, step: of the slice; the step may be negative, not zero.
-      count: how many entries it has.
-
-    Returns:
-      None where digits cannot say it.
+    None where digits cannot say it. The step may be negative.
     """
     places = np.array([place(start + step * i, digits) for i in range(count)])
     strides = np.unique(np.diff(places)).tolist()
     if len(strides) < 2:
         return int(places[0]), tuple(Digit(count, stride) for stride in strides)
     if step < 0:
-        forward = sliced(digits, start + step * (count - 1), -step, count)
-        backward = None if forward is None else _backward(joined(forward[1], count), count)
+        forward = slice_digits(digits, start + step * (count - 1), -step, count)
+        backward = None if forward is None else _backward(coalesce(forward[1], count), count)
         return None if forward is None or backward is None else (forward[0] + backward[0], backward[1])
     *upper, (size, stride) = digits
     block, first = divmod(start, size)
@@ -64,22 +58,13 @@ def sliced(digits: Digits, start: int, step: int, count: int) -> tuple[int, Digi
         low = size // step
     else:
         return None
-    rest = sliced(tuple(upper), block, max(step // size, 1), -(-count // low))
+    rest = slice_digits(tuple(upper), block, max(step // size, 1), -(-count // low))
     lowest = (Digit(low, step * stride),) if low > 1 else ()
     return None if rest is None else (rest[0] + first * stride, (*rest[1], *lowest))
 
 
-def regrouped(axes: Sequence[Digits], shape: Sequence[int], target: Sequence[int]) -> tuple[Digits, ...] | None:
-    """The axes of an array that is given another shape, entry after entry.
-
-    Args:
-      axes: the digits of each axis.
-      shape: how many entries each has.
-      target: the new shape, of as many entries.
-
-    Returns:
-      None where digits cannot say it.
-    """
+def reshape_digits(axes: Sequence[Digits], shape: Sequence[int], target: Sequence[int]) -> tuple[Digits, ...] | None:
+    """The axes of an array that is given another shape, entry after entry; None where digits cannot say it."""
     old = [(digits, count) for digits, count in zip(axes, shape, strict=True) if count > 1]
     new = [count for count in target if count > 1]
     found: list[Digits] = []
@@ -90,7 +75,7 @@ def regrouped(axes: Sequence[Digits], shape: Sequence[int], target: Sequence[int
                 here += 1
             else:
                 there += 1
-        group = _regrouped(old[:here], new[:there])
+        group = _reshape_group(old[:here], new[:there])
         if group is None:
             return None
         found += group
@@ -98,7 +83,7 @@ def regrouped(axes: Sequence[Digits], shape: Sequence[int], target: Sequence[int
     return tuple(found.pop(0) if count > 1 else () for count in target)
 
 
-def shared(copies: Digits, count: int) -> tuple[Digits, Digits] | None:
+def split_copies(copies: Digits, count: int) -> tuple[Digits, Digits] | None:
     """An axis along copies, the nearest first: its digits, and the copies that are left; None if there are too few."""
     own: list[Digit] = []
     left: list[Digit] = []
@@ -117,7 +102,7 @@ def shared(copies: Digits, count: int) -> tuple[Digits, Digits] | None:
     return tuple(reversed(own)), tuple(left)
 
 
-def _used(digits: Digits, count: int) -> Digits:
+def _trim(digits: Digits, count: int) -> Digits:
     digits = tuple(digit for digit in digits if digit.size > 1)
     while digits:
         low = math.prod(digit.size for digit in digits[1:])
@@ -144,7 +129,7 @@ def _backward(digits: Digits, count: int) -> tuple[int, Digits] | None:
     return place(count - 1, digits), tuple(Digit(size, -stride) for size, stride in digits)
 
 
-def _taken(rest: list[Digit], count: int) -> Digits | None:
+def _pop_digits(rest: list[Digit], count: int) -> Digits | None:
     """Takes from the end of `rest` the digits of an axis."""
     own: list[Digit] = []
     while count > 1:
@@ -163,17 +148,17 @@ def _taken(rest: list[Digit], count: int) -> Digits | None:
     return tuple(own)
 
 
-def _regrouped(axes: Sequence[tuple[Digits, int]], target: Sequence[int]) -> list[Digits] | None:
+def _reshape_group(axes: Sequence[tuple[Digits, int]], target: Sequence[int]) -> list[Digits] | None:
     """The same for axes of more than one entry each; of those that are put together, only the first may be inexact."""
     if len(axes) == 1 == len(target):
         return [axes[0][0]]
-    kept = [joined(*axis) for axis in axes]
+    kept = [coalesce(*axis) for axis in axes]
     if any(math.prod(size for size, _ in own) != count for own, (_, count) in zip(kept[1:], axes[1:], strict=True)):
         return None
-    rest = list(joined((digit for own in kept for digit in own), math.prod(target)))
+    rest = list(coalesce((digit for own in kept for digit in own), math.prod(target)))
     found: list[Digits] = []
     for count in reversed(target[1:]):
-        own = _taken(rest, count)
+        own = _pop_digits(rest, count)
         if own is None:
             return None
         found.insert(0, own)

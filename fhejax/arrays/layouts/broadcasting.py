@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from fhejax.arrays.layouts.axis_digits import canonical, shared
-from fhejax.arrays.layouts.layout import Digit, Digits, Layout, sums
+from fhejax.arrays.layouts.axis_digits import canonical, split_copies
+from fhejax.arrays.layouts.layout import Digit, Digits, Layout, digit_offsets
 
 
 def spread(layout: Layout, wide: Layout) -> tuple[tuple[int, ...], Digits] | None:
-    """Whether an array, broadcast, stands wherever one of another layout does.
+    """For each ciphertext of `wide`, which one of a broadcast array stands for it; and the copies that both have.
 
-    Returns:
-      For each ciphertext of `wide`, the ciphertext that stands for it; and the copies of `wide` that stand here too.
-      None if it does not, or the shape does not broadcast.
+    None where the array does not stand wherever one of the layout `wide` does, or does not broadcast to it.
     """
     if layout == wide:
         return tuple(range(layout.ciphertexts)), layout.copies
@@ -31,20 +29,15 @@ def spread(layout: Layout, wide: Layout) -> tuple[tuple[int, ...], Digits] | Non
         return None
     kept: Digits = ()
     for digit in (part for each in wide.copies for part in _halves(each)):
-        if np.isin(steps[:, None] + sums((*kept, digit)), own).all():
+        if np.isin(steps[:, None] + digit_offsets((*kept, digit)), own).all():
             kept = (*kept, digit)
-    return tuple(numbers.tolist()), merged(kept)
+    return tuple(numbers.tolist()), coalesce_copies(kept)
 
 
 def narrow(layout: Layout, shape: Sequence[int]) -> Layout | None:
-    """Where an array has to lie to stand wherever one of another layout does: copies, where it is broadcast.
+    """Where an array of this shape has to lie to stand wherever one of the layout does: copies, where it is broadcast.
 
-    Args:
-      layout: of the larger array.
-      shape: broadcasts to the layout's.
-
-    Returns:
-      None where there are no such copies.
+    None where there are no such copies.
     """
     aligned = (1,) * (len(layout.shape) - len(shape)) + tuple(shape)
     offset, copies, axes = layout.offset, list(layout.copies), []
@@ -56,29 +49,24 @@ def narrow(layout: Layout, shape: Sequence[int]) -> Layout | None:
             copies += [Digit(used, abs(stride))] * (used > 1 and stride % layout.slots != 0)
     diagonal = layout.diagonal and tuple(shape)[-2:] == layout.shape[-2:]
     axes = tuple(axes[len(axes) - len(shape) :])
-    found, _ = compact(Layout(tuple(shape), axes, layout.slots, offset, merged(copies), diagonal))
+    found, _ = compact(Layout(tuple(shape), axes, layout.slots, offset, coalesce_copies(copies), diagonal))
     inside = (found.positions() % found.slots).max() + found.copy_offsets()[-1] < found.slots
     return found if inside and spread(found, layout) is not None else None
 
 
-def widened(layout: Layout, shape: Sequence[int]) -> Layout | None:
-    """An array broadcast along its copies; None if it has too few.
-
-    Args:
-      layout: of the array.
-      shape: that it broadcasts to.
-    """
+def widen(layout: Layout, shape: Sequence[int]) -> Layout | None:
+    """An array broadcast to a shape along its copies; None if it has too few."""
     aligned = (1,) * (len(shape) - len(layout.shape)) + layout.shape
     axes: list[Digits] = [()] * (len(shape) - len(layout.shape)) + list(layout.axes)
     copies = layout.copies
     for axis in reversed(range(len(shape))):
         if aligned[axis] < shape[axis]:
-            found = shared(copies, shape[axis])
+            found = split_copies(copies, shape[axis])
             if found is None or (layout.diagonal and axis >= len(shape) - 2):
                 return None
             own, copies = found
             axes[axis] = canonical(own, shape[axis], layout.slots)
-    return replace(layout, shape=tuple(shape), axes=tuple(axes), copies=merged(copies))
+    return replace(layout, shape=tuple(shape), axes=tuple(axes), copies=coalesce_copies(copies))
 
 
 def compact(layout: Layout) -> tuple[Layout, tuple[int, ...]]:
@@ -108,7 +96,7 @@ def compact(layout: Layout) -> tuple[Layout, tuple[int, ...]]:
     return replace(layout, offset=layout.offset - first * slots), tuple(range(first, last + 1))
 
 
-def merged(copies: Sequence[Digit]) -> Digits:
+def coalesce_copies(copies: Sequence[Digit]) -> Digits:
     """Copies in as few digits as can be, those far apart first."""
     found: list[Digit] = []
     for size, stride in sorted(copies, key=lambda digit: digit.stride):

@@ -70,8 +70,8 @@ class Layout:
           >>> Layout.row((2, 3), 16).positions().tolist()
           [[0, 1, 2], [4, 5, 6]]
         """
-        shape = _checked("Layout.row", shape, slots)
-        return cls(shape, nested(shape, range(len(shape)), slots, 1), slots)
+        shape = _checked_shape("Layout.row", shape, slots)
+        return cls(shape, nest(shape, range(len(shape)), slots, 1), slots)
 
     @classmethod
     def dense(cls, shape: Sequence[int], slots: int) -> "Layout":
@@ -84,7 +84,7 @@ class Layout:
           >>> Layout.dense((2, 3), 16).positions().tolist()
           [[0, 1, 2], [3, 4, 5]]
         """
-        shape = _checked("Layout.dense", shape, slots)
+        shape = _checked_shape("Layout.dense", shape, slots)
         digits = [Digit(size, math.prod(shape[axis + 1 :])) for axis, size in enumerate(shape)]
         axes = [split_at(each, slots) if slots % each.stride == 0 else (each,) * (each.size > 1) for each in digits]
         return cls(shape, tuple(axes), slots)
@@ -98,8 +98,8 @@ class Layout:
           >>> Layout.column((2, 3), 16).positions().tolist()
           [[0, 2, 4], [1, 3, 5]]
         """
-        shape = _checked("Layout.column", shape, slots)
-        return cls(shape, nested(shape, range(len(shape))[::-1], slots, 1), slots)
+        shape = _checked_shape("Layout.column", shape, slots)
+        return cls(shape, nest(shape, range(len(shape))[::-1], slots, 1), slots)
 
     @classmethod
     def replicated(cls, shape: Sequence[int], slots: int) -> "Layout":
@@ -113,7 +113,7 @@ class Layout:
           >>> Layout.replicated((3,), 16).copies
           (Digit(size=4, stride=4),)
         """
-        shape = _checked("Layout.replicated", shape, slots)
+        shape = _checked_shape("Layout.replicated", shape, slots)
         period = math.prod(map(padded_size, shape))
         if period > slots:
             raise ValueError(
@@ -121,7 +121,7 @@ class Layout:
                 "Layout.row takes several"
             )
         copies = (Digit(slots // period, period),) if period < slots else ()
-        return cls(shape, nested(shape, range(len(shape)), slots, 1), slots, copies=copies)
+        return cls(shape, nest(shape, range(len(shape)), slots, 1), slots, copies=copies)
 
     @classmethod
     def interleaved(cls, shape: Sequence[int], slots: int) -> "Layout":
@@ -137,10 +137,10 @@ class Layout:
           >>> Layout.interleaved((2, 3), 16).positions().tolist()
           [[0, 2, 4], [1, 3, 5]]
         """
-        shape = _checked("Layout.interleaved", shape, slots)
+        shape = _checked_shape("Layout.interleaved", shape, slots)
         if not shape:
             raise ValueError("Layout.interleaved: an array without axes has no batch; type Layout.replicated")
-        return cls(shape, nested(shape, [*range(1, len(shape)), 0], slots, 1), slots)
+        return cls(shape, nest(shape, [*range(1, len(shape)), 0], slots, 1), slots)
 
     @classmethod
     def images(cls, shape: Sequence[int], slots: int, channels: int | None = None) -> "Layout":
@@ -165,7 +165,7 @@ class Layout:
           >>> Layout.images((20, 1, 8, 8), 4096, channels=8)
           Layout(shape=(20, 1, 8, 8), 3:4096 8:1, 1, 8:64, 8:8; copies=8:512, slots=4096)
         """
-        shape = _checked("Layout.images", shape, slots)
+        shape = _checked_shape("Layout.images", shape, slots)
         if len(shape) not in (3, 4):
             raise ValueError(
                 f"Layout.images: got shape {shape}; need [channels, height, width] or [batch, channels, height, width]"
@@ -179,7 +179,7 @@ class Layout:
         if not together:
             return cls.row(shape, slots)
         together = min(together, padded_size(math.prod(batch)))
-        inner = nested((own, height, width), range(3), slots, together)
+        inner = nest((own, height, width), range(3), slots, together)
         outer = [split_at(Digit(size, 1), together) for size in batch]
         outer = [tuple(Digit(size, slots if by == together else by) for size, by in digits) for digits in outer]
         period = padded_size(own) * pixels * together
@@ -198,11 +198,11 @@ class Layout:
           >>> Layout.diagonals((2, 3), 16).positions().tolist()
           [[0, 2, 4], [5, 1, 3]]
         """
-        shape = _checked("Layout.diagonals", shape, slots)
+        shape = _checked_shape("Layout.diagonals", shape, slots)
         if len(shape) < 2:
             raise ValueError(f"Layout.diagonals: an array of shape {shape} has no matrices; need at least two axes")
         order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
-        return cls(shape, nested(shape, order, slots, 1), slots, diagonal=True)
+        return cls(shape, nest(shape, order, slots, 1), slots, diagonal=True)
 
     @classmethod
     def columns(cls, shape: Sequence[int], slots: int) -> "Layout":
@@ -216,11 +216,11 @@ class Layout:
           >>> Layout.columns((2, 3), 16).positions().tolist()
           [[0, 16, 32], [1, 17, 33]]
         """
-        shape = _checked("Layout.columns", shape, slots)
+        shape = _checked_shape("Layout.columns", shape, slots)
         if not shape:
             raise ValueError("Layout.columns: an array without axes has no columns; type Layout.replicated")
         *lead, last = shape
-        inner = nested(tuple(lead), range(len(lead)), slots, 1)
+        inner = nest(tuple(lead), range(len(lead)), slots, 1)
         if math.prod(map(padded_size, lead)) > slots:
             raise ValueError(
                 f"Layout.columns: a column of shape {tuple(lead)} does not fit the {slots} slots of a ciphertext; type "
@@ -244,7 +244,7 @@ class Layout:
 
     def copy_offsets(self) -> np.ndarray:
         """How far behind its first copy each entry stands again, ascending from 0: `int64[copies]`."""
-        return sums(self.copies)
+        return digit_offsets(self.copies)
 
     def __repr__(self) -> str:
         axes = [" ".join(f"{size}:{by}" for size, by in digits) or "1" for digits in self.axes]
@@ -268,12 +268,7 @@ NAMED = {
 
 
 def as_layout(operation: str, layout: "Layout | str", shape: Sequence[int], slots: int) -> Layout:
-    """The layout of a name, or a layout that has to fit.
-
-    Raises:
-      TypeError: neither.
-      ValueError: an unknown name, or a layout of another shape or number of slots.
-    """
+    """The layout of a name, or a layout; refused if it is neither, or for another shape or number of slots."""
     if isinstance(layout, str):
         if layout not in NAMED:
             raise ValueError(f"{operation}: unknown layout {layout!r}; there are {', '.join(map(repr, NAMED))}")
@@ -296,12 +291,12 @@ def _positions(layout: Layout) -> np.ndarray:
         indices[-1] = (indices[-1] - indices[-2]) % shape[-1]
     total = np.full(shape, layout.offset, np.int64)
     for index, digits in zip(indices, layout.axes, strict=True):
-        total += _weighted(index, digits)
+        total += _distance(index, digits)
     total.flags.writeable = False
     return total
 
 
-def _weighted(index: np.ndarray, digits: Digits) -> np.ndarray:
+def _distance(index: np.ndarray, digits: Digits) -> np.ndarray:
     """The sum of digit * stride."""
     total = np.zeros_like(index)
     for size, stride in reversed(digits):
@@ -310,7 +305,7 @@ def _weighted(index: np.ndarray, digits: Digits) -> np.ndarray:
     return total
 
 
-def nested(shape: Sequence[int], order: Sequence[int], slots: int, stride: int) -> tuple[Digits, ...]:
+def nest(shape: Sequence[int], order: Sequence[int], slots: int, stride: int) -> tuple[Digits, ...]:
     """Axes one inside the other, the last of `order` with the given stride."""
     axes: list[Digits] = [()] * len(shape)
     for axis in reversed(order):
@@ -319,7 +314,7 @@ def nested(shape: Sequence[int], order: Sequence[int], slots: int, stride: int) 
     return tuple(axes)
 
 
-def sums(digits: Digits) -> np.ndarray:
+def digit_offsets(digits: Digits) -> np.ndarray:
     """Every sum of digits times their strides, ascending: `int64[sums]`."""
     found = [sum(each) for each in itertools.product(*(range(0, size * by, by) for size, by in digits))]
     return np.array(sorted(found), np.int64)
@@ -340,7 +335,7 @@ def padded_size(size: int) -> int:
     return 1 << max(size - 1, 0).bit_length()
 
 
-def _checked(operation: str, shape: Sequence[int], slots: int) -> tuple[int, ...]:
+def _checked_shape(operation: str, shape: Sequence[int], slots: int) -> tuple[int, ...]:
     shape = tuple(int(size) for size in shape)
     if 0 in shape or min(shape, default=1) < 0:
         raise ValueError(f"{operation}: shape {shape}; each axis needs at least one entry")

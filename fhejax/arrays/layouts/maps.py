@@ -48,22 +48,9 @@ def map_of_entries(
     level: int | None,
     encoded: bool = True,
 ) -> ArrayMap:
-    """The map that adds weight * x.flat[column] to y.flat[row] for each entry.
+    """The map that adds weight * x.flat[column] to y.flat[row], for entries (rows, columns, weights, maybe traced).
 
-    Args:
-      operation: on whose behalf.
-      source, target: layouts with equal slots.
-      entries: rows `int64[entries]`, flat indices into the target; columns, into the source; weights, real or complex,
-        which may be traced.
-      params: the parameter set.
-      level: of the ciphertexts that it is applied to; the top if None.
-      encoded: as for `fhejax.LinearTransform.from_matrix`.
-
-    Returns:
-      A map whose result stands in all copies of the target, and is zero in every other slot of its ciphertexts.
-
-    Raises:
-      As `LinearTransform.from_entries`.
+    Its result stands in all copies of the target, and is zero in every other slot.
     """
     rows, columns = (np.asarray(each, np.int64) for each in entries[:2])
     weights = numbers(operation, "weights", entries[2])
@@ -82,8 +69,7 @@ def map_of_entries(
 def nearest_copies(start: np.ndarray, to: np.ndarray, source: Layout) -> np.ndarray:
     """For each entry the copy to take, so that few different steps occur.
 
-    Where copies fill the slots, a step is free up to multiples of their distance. Those taken are neighbours: they
-    begin behind the widest gap.
+    Where copies fill the slots, steps are free up to multiples of their distance: they begin behind the widest gap.
     """
     copies = source.copy_offsets()
     period = source.slots // len(copies)

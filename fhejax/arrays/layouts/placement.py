@@ -8,7 +8,7 @@ import numpy as np
 from fhejax.arrays.layouts.layout import Layout
 
 
-def placed(array: Any, layout: Layout) -> Any:
+def pack(array: Any, layout: Layout) -> Any:
     """`[ciphertexts, slots]` with the entries of `[*shape]` in all their places, and zeros elsewhere."""
     count, positions = layout.ciphertexts * layout.slots, layout.positions()
     module = np if isinstance(array, np.ndarray) else jnp
@@ -22,4 +22,4 @@ def placed(array: Any, layout: Layout) -> Any:
 
 def indicator(layout: Layout) -> np.ndarray:
     """`[ciphertexts, slots]` with ones where entries and their copies are, and zeros elsewhere."""
-    return placed(np.ones(layout.shape), layout)
+    return pack(np.ones(layout.shape), layout)

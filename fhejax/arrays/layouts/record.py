@@ -61,7 +61,7 @@ Array = TypeVar("Array", bound=Arranged)
 
 
 @_compat.x64
-def taken(ciphertext: Any, index: Any) -> Any:
+def take_ciphertexts(ciphertext: Any, index: Any) -> Any:
     """One ciphertext of an array, by its number, or several, by a slice or a list."""
     leaves, tree = jax.tree.flatten(ciphertext)
     axes = ciphertext.leaf_axes
@@ -78,11 +78,11 @@ def rows(x: Arranged, numbers: tuple[int, ...]) -> Any:
     """The ciphertexts of an array with these numbers."""
     if numbers == tuple(range(x.layout.ciphertexts)):
         return x.ciphertext
-    return taken(x.ciphertext, np.array(numbers))
+    return take_ciphertexts(x.ciphertext, np.array(numbers))
 
 
 @_compat.x64
-def stacked(ciphertexts: Sequence[Any]) -> Any:
+def stack_ciphertexts(ciphertexts: Sequence[Any]) -> Any:
     """Ciphertexts as one value, the last batch axis of which counts them."""
     axes, tree = ciphertexts[0].leaf_axes, jax.tree.structure(ciphertexts[0])
     leaves = zip(*map(jax.tree.leaves, ciphertexts), strict=True)
@@ -90,13 +90,10 @@ def stacked(ciphertexts: Sequence[Any]) -> Any:
     return jax.tree.unflatten(tree, joined)
 
 
-def applied(x: Array, linear: ArrayMap) -> Array:
-    """The array that a map makes of an array; one level lower.
+def apply_map(x: Array, linear: ArrayMap) -> Array:
+    """The array that a map makes of an array; one level lower. Errors as of `fhejax.apply`.
 
     A map of fewer ciphertexts than the array has is applied to so many at a time.
-
-    Raises:
-      As `fhejax.apply`; ValueError also for an array of another layout than the map takes.
     """
     if spread(x.layout, linear.source) is None or x.layout.ciphertexts != linear.source.ciphertexts:
         raise ValueError(
@@ -104,15 +101,16 @@ def applied(x: Array, linear: ArrayMap) -> Array:
         )
     count, inputs = x.layout.ciphertexts, linear.transform.plan.inputs
     if inputs == count:
-        outputs = stacked(apply(linear.transform, [taken(x.ciphertext, i) for i in range(count)], x.keys))
+        operands = [take_ciphertexts(x.ciphertext, i) for i in range(count)]
+        outputs = stack_ciphertexts(apply(linear.transform, operands, x.keys))
     else:
-        groups = [taken(x.ciphertext, slice(i, None, inputs)) for i in range(inputs)]
-        outputs = in_a_row(stacked(apply(linear.transform, groups, x.keys)))
+        groups = [take_ciphertexts(x.ciphertext, slice(i, None, inputs)) for i in range(inputs)]
+        outputs = merge_batch_axes(stack_ciphertexts(apply(linear.transform, groups, x.keys)))
     return replace(x, ciphertext=outputs, layout=linear.target)
 
 
 @_compat.x64
-def in_a_row(ciphertexts: Any) -> Any:
+def merge_batch_axes(ciphertexts: Any) -> Any:
     """The last two batch axes as one."""
     leaves, tree = jax.tree.flatten(ciphertexts)
     axes = [leaf.ndim - own for leaf, own in zip(leaves, ciphertexts.leaf_axes, strict=True)]

@@ -12,11 +12,7 @@ def dummy(shape: Sequence[int]) -> np.ndarray:
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape of what an elementwise operation gives.
-
-    Raises:
-      ValueError: NumPy's: the shapes do not broadcast.
-    """
+    """The shape of what an elementwise operation gives, or NumPy's error."""
     try:
         return np.broadcast_shapes(*map(tuple, shapes))
     except ValueError:
@@ -25,11 +21,7 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def matmul_shape(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
-    """The shape of a matrix product.
-
-    Raises:
-      ValueError: NumPy's: an operand without axes, axes that do not fit, or batches that do not broadcast.
-    """
+    """The shape of a matrix product, or NumPy's error."""
     x, y = tuple(x), tuple(y)
     if not x or not y or x[-1] != y[-2:][0]:
         np.matmul(dummy(x), dummy(y))
@@ -42,11 +34,7 @@ def matmul_shape(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
 
 
 def reduced_shape(shape: Sequence[int], axis: Any, keepdims: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes that a reduction takes away, ascending, and the shape of its result.
-
-    Raises:
-      numpy.exceptions.AxisError, TypeError, ValueError: NumPy's, for an axis that there is not.
-    """
+    """The axes that a reduction takes away, ascending, and the shape of its result; or NumPy's error."""
     result = np.add.reduce(dummy(shape), axis=axis, keepdims=bool(keepdims)).shape
     axes = range(len(shape)) if axis is None else np.atleast_1d(axis).tolist()
     return tuple(sorted(each % len(shape) for each in axes)), result

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from fhejax.arrays.layouts.broadcasting import spread
-from fhejax.arrays.layouts.layout import Layout, as_layout, padded_size, sums
+from fhejax.arrays.layouts.layout import Layout, as_layout, digit_offsets, padded_size
 from fhejax.arrays.layouts.maps import ArrayMap, map_of_entries
-from fhejax.arrays.layouts.record import Arranged, Array, applied, rows
+from fhejax.arrays.layouts.record import Arranged, Array, apply_map, rows
 from fhejax.arrays.layouts.shapes import flat_indices
 
 
@@ -21,9 +21,9 @@ def to_layout(x: Array, layout: Layout | str) -> Array:
     """
     layout = as_layout("to_layout", layout, x.shape, x.layout.slots)
     found = spread(x.layout, layout)
-    if found is not None and np.array_equal(sums(found[1]), layout.copy_offsets()):
+    if found is not None and np.array_equal(digit_offsets(found[1]), layout.copy_offsets()):
         return replace(x, ciphertext=rows(x, found[0]), layout=layout)
-    return applied(x, conversion(x, layout, encoded=False))
+    return apply_map(x, conversion(x, layout, encoded=False))
 
 
 def conversion(x: Arranged, layout: Layout | str, *, encoded: bool = True) -> ArrayMap:
@@ -34,12 +34,12 @@ def conversion(x: Arranged, layout: Layout | str, *, encoded: bool = True) -> Ar
       encoded: whether to encode its plaintexts now, once, for many arrays. False is for looking.
     """
     layout = as_layout("conversion", layout, x.shape, x.layout.slots)
-    return _moving("conversion", x, layout, np.arange(x.size), encoded)
+    return _gather_map("conversion", x, layout, np.arange(x.size), encoded)
 
 
-def gathered(x: Array, index: Any) -> Array:
+def gather(x: Array, index: Any) -> Array:
     """Indexing by arrays of integers or booleans, as NumPy takes them, with values."""
-    return _gathered("x[...]", x, flat_indices(x.shape)[index], None)
+    return _gather("x[...]", x, flat_indices(x.shape)[index], None)
 
 
 def take(x: Array, indices: Any, axis: int | None = None, *, layout: Layout | str | None = None) -> Array:
@@ -53,7 +53,7 @@ def take(x: Array, indices: Any, axis: int | None = None, *, layout: Layout | st
     Returns:
       Level out: one lower. Keys needed: the rotations of a map, one for each different distance at most.
     """
-    return _gathered("take", x, np.take(flat_indices(x.shape), np.asarray(indices), axis), layout)
+    return _gather("take", x, np.take(flat_indices(x.shape), np.asarray(indices), axis), layout)
 
 
 def default_layout(shape: tuple[int, ...], like: Layout) -> Layout:
@@ -63,15 +63,15 @@ def default_layout(shape: tuple[int, ...], like: Layout) -> Layout:
     return Layout.row(shape, like.slots)
 
 
-def _gathered(operation, x, flat, layout):
+def _gather(operation, x, flat, layout):
     if not flat.size:
         raise ValueError(f"{operation}: no entry is left; encrypted arrays have at least one")
     target = default_layout(flat.shape, x.layout) if layout is None else layout
     target = as_layout(operation, target, flat.shape, x.layout.slots)
-    return applied(x, _moving(operation, x, target, flat.ravel(), encoded=False))
+    return apply_map(x, _gather_map(operation, x, target, flat.ravel(), encoded=False))
 
 
-def _moving(operation, x, target, sources, encoded):
+def _gather_map(operation, x, target, sources, encoded):
     """The map that brings the entries with these numbers to those of the target, in order."""
     entries = np.arange(len(sources)), sources, np.ones(len(sources))
     return map_of_entries(operation, x.layout, target, entries, x.params, x.level, encoded)

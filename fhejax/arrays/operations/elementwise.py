@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fhejax import _compat
-from fhejax.arrays.layouts.broadcasting import narrow, spread, widened
+from fhejax.arrays.layouts.broadcasting import narrow, spread, widen
 from fhejax.arrays.layouts.layout import Layout
-from fhejax.arrays.layouts.placement import indicator, placed
+from fhejax.arrays.layouts.placement import indicator, pack
 from fhejax.arrays.layouts.record import Arranged, Array, keys_of, rows
 from fhejax.arrays.layouts.shapes import broadcast_shape
 from fhejax.arrays.operations.views import broadcast_to
@@ -33,12 +33,12 @@ def add(x: Array, y: Any) -> Array:
     Raises:
       ValueError: shapes that do not broadcast, in NumPy's words; or operands that lie in different slots.
     """
-    return _combined("add", arithmetic.add, x, y)
+    return _combine("add", arithmetic.add, x, y)
 
 
 def subtract(x: Array, y: Any) -> Array:
     """x - y. As `add`."""
-    return _combined("subtract", arithmetic.subtract, x, y)
+    return _combine("subtract", arithmetic.subtract, x, y)
 
 
 def negate(x: Array) -> Array:
@@ -57,8 +57,8 @@ def multiply(x: Array, y: Any) -> Array:
     """
     if isinstance(y, Arranged):
         keys = keys_of(x, y)
-        return _combined("multiply", lambda a, b: arithmetic.multiply(a, b, keys), x, y)
-    return _combined("multiply", arithmetic.multiply_plain, x, y)
+        return _combine("multiply", lambda a, b: arithmetic.multiply(a, b, keys), x, y)
+    return _combine("multiply", arithmetic.multiply_plain, x, y)
 
 
 def divide(x: Array, y: Any) -> Array:
@@ -123,10 +123,10 @@ def map(x: Array, function: Callable[..., Any] | Polynomial, *, fill: Any = None
 
 def clean(x: Array, fill: Any = 0.0) -> Array:
     """A number in every slot that no entry owns. Level out: one lower; the same if there are no such slots."""
-    return x if indicator(x.layout).all() else scaled(x, 1.0, fill)
+    return x if indicator(x.layout).all() else scale(x, 1.0, fill)
 
 
-def scaled(x: Array, factor: Any, fill: Any = 0.0) -> Array:
+def scale(x: Array, factor: Any, fill: Any = 0.0) -> Array:
     """Each entry times one number, and another number in all slots that no entry owns. Level out: one lower."""
     own = indicator(x.layout)
     ciphertext = arithmetic.multiply_plain(x.ciphertext, own * factor)
@@ -136,11 +136,7 @@ def scaled(x: Array, factor: Any, fill: Any = 0.0) -> Array:
 
 
 def layout_for(layout: Layout, shape: Sequence[int]) -> Layout:
-    """Where an array of another shape has to lie to meet arrays of this layout.
-
-    Raises:
-      ValueError: the shape does not broadcast to the layout's, or no copies do it.
-    """
+    """Where an array of another shape has to lie to meet arrays of this layout; a ValueError where no copies do it."""
     shape = tuple(shape)
     if broadcast_shape(shape, layout.shape) != layout.shape:
         raise ValueError(f"layout_for: shape {shape} does not broadcast to {layout.shape}, but enlarges it")
@@ -153,15 +149,12 @@ def layout_for(layout: Layout, shape: Sequence[int]) -> Layout:
     return found
 
 
-def meeting(x: Arranged, y: Arranged) -> tuple[Any, Any, Layout] | None:
-    """The ciphertexts of two arrays, slot beside slot, and the layout of what is computed of them.
-
-    None where they lie in different slots.
-    """
+def align_slots(x: Arranged, y: Arranged) -> tuple[Any, Any, Layout] | None:
+    """The ciphertexts of two arrays, slot beside slot, and the layout of the result; None where they do not meet."""
     shape = broadcast_shape(x.shape, y.shape)
     layouts = [each.layout for each in (x, y)]
     hosts = [layout for layout in layouts if layout.shape == shape]
-    hosts += [wide for layout in layouts if layout.shape != shape and (wide := widened(layout, shape)) is not None]
+    hosts += [wide for layout in layouts if layout.shape != shape and (wide := widen(layout, shape)) is not None]
     for host in hosts:
         first = spread(x.layout, host)
         second = None if first is None else spread(y.layout, replace(host, copies=first[1]))
@@ -170,10 +163,10 @@ def meeting(x: Arranged, y: Arranged) -> tuple[Any, Any, Layout] | None:
     return None
 
 
-def _combined(operation: str, function: Callable[[Any, Any], Any], x: Array, y: Any) -> Array:
+def _combine(operation: str, function: Callable[[Any, Any], Any], x: Array, y: Any) -> Array:
     if isinstance(y, Arranged):
         check_same_params(operation, x, y)
-        found = meeting(x, y)
+        found = align_slots(x, y)
         if found is None:
             raise ValueError(
                 f"{operation}: arrays of shapes {x.shape} and {y.shape} lie in different slots: x in {x.layout}, y in "
@@ -189,7 +182,7 @@ def _combined(operation: str, function: Callable[[Any, Any], Any], x: Array, y: 
         return replace(x, ciphertext=function(x.ciphertext, y))
     x = broadcast_to(x, broadcast_shape(x.shape, values.shape))
     module = np if isinstance(values, np.ndarray) else jnp
-    return replace(x, ciphertext=function(x.ciphertext, placed(module.broadcast_to(values, x.shape), x.layout)))
+    return replace(x, ciphertext=function(x.ciphertext, pack(module.broadcast_to(values, x.shape), x.layout)))
 
 
 def _remedy(x: Arranged, y: Arranged) -> str:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fhejax.arrays.layouts.broadcasting import compact, merged
-from fhejax.arrays.layouts.layout import Digit, Digits, sums
-from fhejax.arrays.layouts.record import Arranged, Array, taken
+from fhejax.arrays.layouts.broadcasting import coalesce_copies, compact
+from fhejax.arrays.layouts.layout import Digit, Digits, digit_offsets
+from fhejax.arrays.layouts.record import Arranged, Array, take_ciphertexts
 from fhejax.arrays.layouts.shapes import reduced_shape
-from fhejax.arrays.operations.elementwise import clean, map, multiply, scaled, square, subtract
+from fhejax.arrays.operations.elementwise import clean, map, multiply, scale, square, subtract
 from fhejax.arrays.operations.sum_plan import Axis, Step, plan_sum
 from fhejax.functions.sqrt_log import sqrt
 from fhejax.operations import arithmetic
@@ -48,21 +48,18 @@ def sum(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
         )
     target = plan.target
     start = _Slots(x.ciphertext, tuple(range(x.layout.ciphertexts)), target.copies)
-    parts = [functools.reduce(functools.partial(_added, x), steps, start) for steps in plan.parts]
+    parts = [functools.reduce(functools.partial(_add_digit, x), steps, start) for steps in plan.parts]
     found = parts[0]
     for part in parts[1:]:
         found = _Slots(arithmetic.add(found.ciphertext, part.ciphertext), found.numbers, target.copies)
     target, numbers = compact(replace(target, copies=found.copies))
-    places = [found.numbers.index(number) if number in found.numbers else 0 for number in numbers]
-    ciphertext = (
-        found.ciphertext if places == list(range(len(found.numbers))) else taken(found.ciphertext, np.array(places))
-    )
-    return replace(x, ciphertext=ciphertext, layout=target)
+    kept = [number if number in found.numbers else found.numbers[0] for number in numbers]
+    return replace(x, ciphertext=_take_numbers(found, kept), layout=target)
 
 
 def mean(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     """The mean over axes, and zeros in slots that no entry owns. Level out: one lower. Keys needed: as `sum`."""
-    return scaled(sum(x, axis, keepdims), 1.0 / _count(x, axis))
+    return scale(sum(x, axis, keepdims), 1.0 / _count(x, axis))
 
 
 def var(x: Array, axis: Axis = None, ddof: int | float = 0, keepdims: bool = False) -> Array:
@@ -72,8 +69,8 @@ def var(x: Array, axis: Axis = None, ddof: int | float = 0, keepdims: bool = Fal
     needed: as `sum`, and relinearisation; of complex arrays, conjugation.
     """
     count = _count(x, axis)
-    squares = scaled(sum(squared_sizes(x), axis, keepdims), 1.0 / (count - ddof))
-    return subtract(squares, squared_sizes(scaled(sum(x, axis, keepdims), (count * (count - ddof)) ** -0.5)))
+    squares = scale(sum(squared_sizes(x), axis, keepdims), 1.0 / (count - ddof))
+    return subtract(squares, squared_sizes(scale(sum(x, axis, keepdims), (count * (count - ddof)) ** -0.5)))
 
 
 def norm(x: Array, axis: Axis = None, keepdims: bool = False, *, domain: Sequence[Any], bits: float | int) -> Array:
@@ -108,26 +105,28 @@ class _Slots(NamedTuple):
     copies: Digits
 
 
-def _added(x: Arranged, state: _Slots, step: Step) -> _Slots:
+def _add_digit(x: Arranged, state: _Slots, step: Step) -> _Slots:
     """The sums of one digit."""
     slots, total = x.layout.slots, None
     for (length, ahead), jumps in step.runs:
-        each = [_chosen(state, [number + jump for number in step.numbers]) for jump in jumps]
+        each = [_take_numbers(state, [number + jump for number in step.numbers]) for jump in jumps]
         window = _window(functools.reduce(arithmetic.add, each), length, step.stride, x.keys)
         window = rotate(window, ahead, x.keys) if ahead % slots else window
         total = window if total is None else arithmetic.add(total, window)
     (length, ahead), _ = step.runs[0]
-    copies, old = state.copies, sums(state.copies)
+    copies, old = state.copies, digit_offsets(state.copies)
     # Where a turn by the whole digit leaves all copies what they are, the sum stands in all places of the digit.
     round_about = np.array_equal(np.sort((old + length * step.stride) % slots), old)
     if len(step.runs) == 1 and ahead == 0 and length > 1 and round_about:
-        copies = merged((*copies, Digit(length, step.stride)))
+        copies = coalesce_copies((*copies, Digit(length, step.stride)))
     return _Slots(total, step.numbers, copies)
 
 
-def _chosen(state: _Slots, numbers: list[int]) -> Any:
+def _take_numbers(state: _Slots, numbers: list[int]) -> Any:
     places = [state.numbers.index(number) for number in numbers]
-    return state.ciphertext if places == list(range(len(state.numbers))) else taken(state.ciphertext, np.array(places))
+    if places == list(range(len(state.numbers))):
+        return state.ciphertext
+    return take_ciphertexts(state.ciphertext, np.array(places))
 
 
 def _count(x: Arranged, axis: Axis) -> int:

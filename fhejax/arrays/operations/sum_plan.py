@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.arrays.layouts.axis_digits import joined
-from fhejax.arrays.layouts.layout import Digit, Digits, Layout, sums
+from fhejax.arrays.layouts.axis_digits import coalesce
+from fhejax.arrays.layouts.layout import Digit, Digits, Layout, digit_offsets
 from fhejax.arrays.layouts.shapes import reduced_shape
 from fhejax.arrays.operations.views import plain
 
@@ -62,11 +62,11 @@ class _Part(NamedTuple):
 def _parts(axes: Sequence[tuple[Digits, int]]) -> list[_Part]:
     """All entries of these axes; strides are made positive, the largest first."""
     parts = []
-    for each in itertools.product(*(_exact(joined(digits, count), count) for digits, count in axes)):
+    for each in itertools.product(*(_exact(coalesce(digits, count), count) for digits, count in axes)):
         digits = [digit for part in each for digit in part.digits]
         offset = sum(part.offset for part in each) + sum(min(0, (size - 1) * by) for size, by in digits)
         ordered = sorted((Digit(size, abs(by)) for size, by in digits), key=lambda digit: -digit.stride)
-        parts.append(_Part(offset, joined(ordered, math.prod(size for size, _ in digits))))
+        parts.append(_Part(offset, coalesce(ordered, math.prod(size for size, _ in digits))))
     return parts
 
 
@@ -77,7 +77,7 @@ def _exact(digits: Digits, count: int) -> list[_Part]:
     (_, stride), *lower = digits
     whole, rest = divmod(count, math.prod(size for size, _ in lower))
     parts = [_Part(0, (Digit(whole, stride), *lower))] if whole > 1 else [_Part(0, tuple(lower))]
-    lower = joined(lower, rest)
+    lower = coalesce(lower, rest)
     return parts + [_Part(whole * stride + part.offset, part.digits) for part in _exact(lower, rest) if rest]
 
 
@@ -87,7 +87,7 @@ def _steps(slots: int, base: np.ndarray, part: _Part) -> tuple[Step, ...] | None
     for i, digit in enumerate(digits):
         # Sums of one digit stand at the first of their entries; those of the last one where they belong.
         last = i + 1 == len(digits)
-        places = base if last else np.unique(base[:, None] + part.offset + sums(digits[i + 1 :]))
+        places = base if last else np.unique(base[:, None] + part.offset + digit_offsets(digits[i + 1 :]))
         ahead = part.offset * last + np.arange(digit.size) * digit.stride
         jumps = (np.unique(places % slots)[:, None] + ahead) // slots
         if (jumps != jumps[0]).any():

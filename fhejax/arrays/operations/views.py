@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fhejax.arrays.layouts.axis_digits import canonical, joined, regrouped, sliced
-from fhejax.arrays.layouts.broadcasting import compact, widened
+from fhejax.arrays.layouts.axis_digits import canonical, coalesce, reshape_digits, slice_digits
+from fhejax.arrays.layouts.broadcasting import compact, widen
 from fhejax.arrays.layouts.layout import Digits, Layout
 from fhejax.arrays.layouts.record import Array, rows
 from fhejax.arrays.layouts.shapes import dummy
@@ -26,17 +26,17 @@ def transpose(x: Array, *axes: Any) -> Array:
     if layout.diagonal and places[-2:] != [x.ndim - 2, x.ndim - 1]:
         raise no_view("transpose", layout, "transpose(...)")
     shape, digits = (tuple(each[axis] for axis in places) for each in (x.shape, layout.axes))
-    return viewed(x, replace(layout, shape=shape, axes=digits))
+    return view(x, replace(layout, shape=shape, axes=digits))
 
 
 def moveaxis(x: Array, source: Any, destination: Any) -> Array:
     """Axes moved to other places, as `numpy.moveaxis`."""
-    return transpose(x, np.moveaxis(_numbered(x.ndim), source, destination).shape)
+    return transpose(x, np.moveaxis(_axis_numbers(x.ndim), source, destination).shape)
 
 
 def swapaxes(x: Array, first: int, second: int) -> Array:
     """Two axes exchanged."""
-    return transpose(x, _numbered(x.ndim).swapaxes(first, second).shape)
+    return transpose(x, _axis_numbers(x.ndim).swapaxes(first, second).shape)
 
 
 def matrix_transpose(x: Array) -> Array:
@@ -56,10 +56,12 @@ def reshape(x: Array, *shape: Any) -> Array:
     layout = plain(x.layout)
     own = 2 * layout.diagonal  # matrices by their diagonals stay as they are
     lead, kept = x.ndim - own, len(target) - own
-    axes = regrouped(layout.axes[:lead], x.shape[:lead], target[:kept]) if target[kept:] == x.shape[lead:] else None
+    axes = (
+        reshape_digits(layout.axes[:lead], x.shape[:lead], target[:kept]) if target[kept:] == x.shape[lead:] else None
+    )
     if axes is None:
         raise no_view("reshape", layout, f"reshape{target}", "dense")
-    return viewed(x, replace(layout, shape=target, axes=(*axes, *layout.axes[lead:])))
+    return view(x, replace(layout, shape=target, axes=(*axes, *layout.axes[lead:])))
 
 
 def ravel(x: Array) -> Array:
@@ -69,12 +71,12 @@ def ravel(x: Array) -> Array:
 
 def squeeze(x: Array, axis: Any = None) -> Array:
     """Without axes of one entry."""
-    return _rearranged(x, "squeeze()", dummy(x.shape).squeeze(axis).shape)
+    return _change_single_axes(x, "squeeze()", dummy(x.shape).squeeze(axis).shape)
 
 
 def expand_dims(x: Array, axis: Any) -> Array:
     """With more axes of one entry, as `numpy.expand_dims`."""
-    return _rearranged(x, f"expand_dims({axis})", np.expand_dims(dummy(x.shape), axis).shape)
+    return _change_single_axes(x, f"expand_dims({axis})", np.expand_dims(dummy(x.shape), axis).shape)
 
 
 def broadcast_to(x: Array, *shape: Any) -> Array:
@@ -84,22 +86,17 @@ def broadcast_to(x: Array, *shape: Any) -> Array:
       ValueError: NumPy's; or there are too few copies.
     """
     target = np.broadcast_to(dummy(x.shape), _one_or_many(shape)).shape
-    layout = widened(plain(x.layout), target)
+    layout = widen(plain(x.layout), target)
     if layout is None:
         raise ValueError(
             f"broadcast_to: {x.layout} has too few copies for shape {target}; type "
             f"x.to_layout('replicated').broadcast_to({target})"
         )
-    return viewed(x, layout)
+    return view(x, layout)
 
 
-def indexed(x: Array, index: tuple[Any, ...]) -> Array:
-    """Basic indexing, as of a NumPy array.
-
-    Args:
-      x: an array.
-      index: integers, slices, None and at most one Ellipsis, which NumPy has accepted for the shape.
-    """
+def basic_index(x: Array, index: tuple[Any, ...]) -> Array:
+    """Basic indexing by integers, slices, None and Ellipsis, which NumPy has accepted for the shape."""
     layout = plain(x.layout)
     shape: list[int] = []
     axes: list[Digits] = []
@@ -111,7 +108,7 @@ def indexed(x: Array, index: tuple[Any, ...]) -> Array:
             continue
         size, number = x.shape[axis], not isinstance(each, slice)
         chosen = range(operator.index(each) % size, size)[:1] if number else range(size)[each]
-        found = sliced(joined(layout.axes[axis], size), chosen.start, chosen.step, len(chosen))
+        found = slice_digits(coalesce(layout.axes[axis], size), chosen.start, chosen.step, len(chosen))
         if found is None or (layout.diagonal and axis >= x.ndim - 2 and chosen != range(size)):
             raise no_view("x[...]", layout, "[...]")
         offset += found[0]
@@ -119,10 +116,10 @@ def indexed(x: Array, index: tuple[Any, ...]) -> Array:
             shape.append(len(chosen))
             axes.append(found[1])
         axis += 1
-    return viewed(x, replace(layout, shape=tuple(shape), axes=tuple(axes), offset=offset))
+    return view(x, replace(layout, shape=tuple(shape), axes=tuple(axes), offset=offset))
 
 
-def viewed(x: Array, layout: Layout) -> Array:
+def view(x: Array, layout: Layout) -> Array:
     """The array in another layout of the same slots; without the ciphertexts that hold no entry of it."""
     pairs = zip(layout.axes, layout.shape, strict=True)
     axes = tuple(canonical(digits, size, layout.slots) for digits, size in pairs)
@@ -146,14 +143,14 @@ def _one_or_many(arguments: tuple[Any, ...]) -> Any:
     return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)) else arguments
 
 
-def _rearranged(x: Array, call: str, target: tuple[int, ...]) -> Array:
+def _change_single_axes(x: Array, call: str, target: tuple[int, ...]) -> Array:
     """Axes of one entry put in or taken away."""
     layout = plain(x.layout)
     kept = iter([digits for digits, size in zip(layout.axes, x.shape, strict=True) if size > 1])
     axes = tuple(next(kept) if size > 1 else () for size in target)
     if layout.diagonal and target[-2:] != x.shape[-2:]:
         raise no_view(call.partition("(")[0], layout, call)
-    return viewed(x, replace(layout, shape=target, axes=axes))
+    return view(x, replace(layout, shape=target, axes=axes))
 
 
 def _written_out(index: tuple[Any, ...], ndim: int) -> list[Any]:
@@ -163,6 +160,6 @@ def _written_out(index: tuple[Any, ...], ndim: int) -> list[Any]:
     return [*index[:place], *rest, *index[place + 1 :]]
 
 
-def _numbered(ndim: int) -> np.ndarray:
+def _axis_numbers(ndim: int) -> np.ndarray:
     """An empty array, the shape of which numbers its axes."""
     return np.empty(range(ndim), np.int8)

@@ -27,8 +27,8 @@ from typing import Any
 
 from fhejax.arrays.layouts.record import Array, keys_of
 from fhejax.arrays.layouts.shapes import matmul_shape
-from fhejax.arrays.products.columns import contracted
-from fhejax.arrays.products.pairs import relinearized
+from fhejax.arrays.products.columns import multiply_without_rotations
+from fhejax.arrays.products.pairs import relinearize_sum
 from fhejax.arrays.products.plans import MatrixProduct, matrix_product
 from fhejax.kinds.requirements import check_same_params
 from fhejax.linear.evaluation import apply
@@ -60,7 +60,7 @@ def ciphertext_product(x: Array, y: Array, prepared: MatrixProduct | None = None
     matmul_shape(x.shape, y.shape)
     keys = keys_of(x, y)
     if prepared is None:
-        alone = contracted(x, y, keys)
+        alone = multiply_without_rotations(x, y, keys)
         if alone is not None:
             return alone
         prepared = matrix_product(x.layout, y.layout, x.params, min(x.level, y.level))
@@ -73,11 +73,11 @@ def ciphertext_product(x: Array, y: Array, prepared: MatrixProduct | None = None
     second = second if prepared.before is None else apply(prepared.before, second, keys)
     firsts = apply(prepared.first, [first], keys)
     seconds = apply(prepared.second, [second], keys)
-    total = _summed(prepared, firsts, seconds, keys)
+    total = _sum_products(prepared, firsts, seconds, keys)
     return replace(x, ciphertext=total, keys=keys, layout=prepared.target)
 
 
-def _summed(prepared: MatrixProduct, firsts: list[Any], seconds: list[Any], keys: Any) -> Any:
+def _sum_products(prepared: MatrixProduct, firsts: list[Any], seconds: list[Any], keys: Any) -> Any:
     """The sum of the products of first and second factors."""
     grid, plan = prepared.grid, prepared.plan
     rotated = [each for first in firsts for each in rotate_many(first, (0, *plan.steps), keys)]
@@ -91,4 +91,4 @@ def _summed(prepared: MatrixProduct, firsts: list[Any], seconds: list[Any], keys
     total = sums[0]
     if plan.back:
         total = arithmetic.add(total, rotate(arithmetic.relinearize(sums[1], keys), plan.back, keys))
-    return relinearized(total, keys)
+    return relinearize_sum(total, keys)

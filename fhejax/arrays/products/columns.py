@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fhejax import _compat
-from fhejax.arrays.layouts.axis_digits import joined
+from fhejax.arrays.layouts.axis_digits import coalesce
 from fhejax.arrays.layouts.layout import Digit, Digits, Layout
-from fhejax.arrays.layouts.record import Array, in_a_row, taken
+from fhejax.arrays.layouts.record import Array, merge_batch_axes, take_ciphertexts
 from fhejax.arrays.layouts.shapes import matmul_shape
-from fhejax.arrays.products.pairs import aligned, relinearized
+from fhejax.arrays.products.pairs import align_operands, relinearize_sum
 from fhejax.errors import LevelError
 from fhejax.linear.diagonals import numbers
 from fhejax.operations.levels import product_scale, to_canonical
@@ -39,7 +39,7 @@ def columns_times_matrix(x: Array, w: Any) -> Array:
     if w.ndim != 2:
         raise ValueError(f"columns_times_matrix: w has shape {w.shape}; need (rows, columns)")
     shape, layout = matmul_shape(x.shape, w.shape), x.layout
-    digits, lead = joined(layout.axes[-1], x.shape[-1]), layout.axes[:-1]
+    digits, lead = coalesce(layout.axes[-1], x.shape[-1]), layout.axes[:-1]
     inside = all(by % layout.slots for each in lead for _, by in each)
     if layout.diagonal or not inside or digits not in ((), (Digit(x.shape[-1], layout.slots),)):
         raise ValueError(
@@ -58,20 +58,20 @@ def columns_times_matrix(x: Array, w: Any) -> Array:
     return replace(x, ciphertext=ciphertext._weighted_sums(w, scale), layout=replace(layout, shape=shape, axes=axes))
 
 
-def contracted(x: Array, y: Array, keys: Any) -> Array | None:
+def multiply_without_rotations(x: Array, y: Array, keys: Any) -> Array | None:
     """x @ y without rotations, one key switch a ciphertext of it; None where the layouts do not allow it."""
-    meeting = _meeting(x.layout, y.layout)
+    meeting = _match(x.layout, y.layout)
     if meeting is None:
         return None
-    one, other = aligned(x, y)
+    one, other = align_operands(x, y)
     # [n, m] ciphertexts and [m, p], broadcast against each other for each of the m.
-    xs = [taken(one, meeting.x[:, i, None]) for i in range(meeting.x.shape[1])]
-    ys = [taken(other, meeting.y[None, i]) for i in range(meeting.y.shape[0])]
+    xs = [take_ciphertexts(one, meeting.x[:, i, None]) for i in range(meeting.x.shape[1])]
+    ys = [take_ciphertexts(other, meeting.y[None, i]) for i in range(meeting.y.shape[0])]
     total = xs[0]._tensor_sum(xs, ys)
-    return replace(x, ciphertext=in_a_row(relinearized(total, keys)), keys=keys, layout=meeting.target)
+    return replace(x, ciphertext=merge_batch_axes(relinearize_sum(total, keys)), keys=keys, layout=meeting.target)
 
 
-class _Meeting(NamedTuple):
+class _Match(NamedTuple):
     """Which ciphertexts are multiplied, by their numbers; n or p is 1 where that axis lies in the slots."""
 
     x: np.ndarray  # int64[n, m]
@@ -79,12 +79,12 @@ class _Meeting(NamedTuple):
     target: Layout  # of the product
 
 
-def _meeting(x: Layout, y: Layout) -> _Meeting | None:
+def _match(x: Layout, y: Layout) -> _Match | None:
     slots, shape = x.slots, matmul_shape(x.shape, y.shape)
     if x.slots != y.slots or x.diagonal or y.diagonal or min(len(x.shape), len(y.shape)) < 2:
         return None
-    *x_batch, x_rows, x_inner = (joined(*each) for each in zip(x.axes, x.shape, strict=True))
-    *y_batch, y_inner, y_columns = (joined(*each) for each in zip(y.axes, y.shape, strict=True))
+    *x_batch, x_rows, x_inner = (coalesce(*each) for each in zip(x.axes, x.shape, strict=True))
+    *y_batch, y_inner, y_columns = (coalesce(*each) for each in zip(y.axes, y.shape, strict=True))
     free = [_counts(digits, slots) for digits in (x_rows, y_columns)]
     batch = [digits for digits in (*x_batch, *y_batch) if digits]
     if not (_counts(x_inner, slots) and _counts(y_inner, slots)) or any(_counts(each, slots) for each in batch):
@@ -101,7 +101,7 @@ def _meeting(x: Layout, y: Layout) -> _Meeting | None:
     axes = _target_axes(where, host, shape, (x_rows, y_columns), free)
     target = Layout(shape, axes, slots, int(places[host].min()), copies)
     numbers_x, numbers_y = (each[(0,) * (each.ndim - 2)] // slots for each in own)
-    return _Meeting(numbers_x if free[0] else numbers_x[:1], numbers_y if free[1] else numbers_y[:, :1], target)
+    return _Match(numbers_x if free[0] else numbers_x[:1], numbers_y if free[1] else numbers_y[:, :1], target)
 
 
 def _host(places: list[np.ndarray], x: Layout, y: Layout) -> int | None:

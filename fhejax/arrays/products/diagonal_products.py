@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from fhejax.arrays.layouts.axis_digits import joined
+from fhejax.arrays.layouts.axis_digits import coalesce
 from fhejax.arrays.layouts.layout import Digit, Layout
 from fhejax.arrays.layouts.maps import map_of_entries
-from fhejax.arrays.layouts.record import Array, applied, keys_of, taken
+from fhejax.arrays.layouts.record import Array, apply_map, keys_of, take_ciphertexts
 from fhejax.arrays.layouts.shapes import flat_indices, matmul_shape
 from fhejax.arrays.operations import reductions
 from fhejax.arrays.operations.elementwise import multiply
-from fhejax.arrays.products.pairs import aligned, relinearized
+from fhejax.arrays.products.pairs import align_operands, relinearize_sum
 from fhejax.kinds.requirements import check_same_params
 from fhejax.operations.rotations import rotate_many
 
@@ -37,12 +37,12 @@ def diagonals_times_vector(x: Array, v: Array) -> Array:
         )
     keys = keys_of(x, v)
     if _rotations_do(x.layout, v.layout):
-        one, other = aligned(x, v)
+        one, other = align_operands(x, v)
         count, stride = x.shape[-1], _stride(v.layout)
-        rotated = rotate_many(taken(other, 0), [k * stride for k in range(count)], keys)
-        total = rotated[0]._tensor_sum(rotated, [taken(one, k) for k in range(count)])
+        rotated = rotate_many(take_ciphertexts(other, 0), [k * stride for k in range(count)], keys)
+        total = rotated[0]._tensor_sum(rotated, [take_ciphertexts(one, k) for k in range(count)])
         layout = replace(x.layout, shape=shape, axes=x.layout.axes[:-1], diagonal=False)
-        return replace(x, ciphertext=taken(relinearized(total, keys), None), keys=keys, layout=layout)
+        return replace(x, ciphertext=take_ciphertexts(relinearize_sum(total, keys), None), keys=keys, layout=layout)
     return reductions.sum(multiply(x, _beside(x, v)), -1)
 
 
@@ -51,7 +51,7 @@ def _beside(x: Array, v: Array) -> Array:
     places = np.broadcast_to(np.arange(v.shape[0]), x.shape).ravel()
     entries = flat_indices(x.shape).ravel(), places, np.ones(len(places))
     keys = keys_of(v, x)
-    moved = applied(
+    moved = apply_map(
         replace(v, keys=keys), map_of_entries("matmul", v.layout, x.layout, entries, v.params, v.level, encoded=False)
     )
     return replace(moved, keys=keys_of(x, v))
@@ -59,7 +59,7 @@ def _beside(x: Array, v: Array) -> Array:
 
 def _rotations_do(x: Layout, v: Layout) -> bool:
     """Whether there is a ciphertext for each diagonal, and the vector goes all the way round the slots in copies."""
-    *batch, rows, columns = (joined(*each) for each in zip(x.axes, x.shape, strict=True))
+    *batch, rows, columns = (coalesce(*each) for each in zip(x.axes, x.shape, strict=True))
     m, stride = x.shape[-1], _stride(v)
     if any(batch) or columns != ((Digit(m, x.slots),) if m > 1 else ()) or x.copies or x.offset >= stride:
         return False
@@ -71,7 +71,7 @@ def _rotations_do(x: Layout, v: Layout) -> bool:
 
 def _stride(v: Layout) -> int:
     """How far apart the entries of a vector are; of one entry, as far as its copies."""
-    digits = joined(v.axes[0], v.shape[0])
+    digits = coalesce(v.axes[0], v.shape[0])
     if len(digits) == 1:
         return abs(digits[0].stride)
     return min((by for _, by in v.copies), default=v.slots)

@@ -20,28 +20,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhejax.arrays.layouts.axis_digits import joined
-from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nested, padded_size
+from fhejax.arrays.layouts.axis_digits import coalesce
+from fhejax.arrays.layouts.layout import Digit, Digits, Layout, nest, padded_size
 
 
 class Grid(NamedTuple):
-    """Where a product is computed.
+    """Where a product is computed; rows, columns and inner are padded to powers of two."""
 
-    Attributes:
-      batch: of each batch axis that lies inside ciphertexts, the digits.
-      rows, columns, inner: of the product, padded to powers of two.
-      stride: of the columns.
-      slots: of a ciphertext.
-      offset: of the first entry.
-    """
-
-    batch: tuple[Digits, ...]
+    batch: tuple[Digits, ...]  # of each batch axis that lies inside ciphertexts
     rows: int
     columns: int
     inner: int
-    stride: int
+    stride: int  # of the columns
     slots: int
-    offset: int = 0
+    offset: int = 0  # of the first entry
 
     @property
     def steps(self) -> int:
@@ -61,7 +53,7 @@ class Grid(NamedTuple):
     def layout(self, shape: Sequence[int], period: int) -> Layout:
         """An array `[*batch, rows, columns]` on the grid, with copies every `period` slots."""
         *_, n, p = shape
-        axes = (*self.batch, joined((Digit(n, self.row),), n), joined((Digit(p, self.stride),), p))
+        axes = (*self.batch, coalesce((Digit(n, self.row),), n), coalesce((Digit(p, self.stride),), p))
         copies = (Digit(self.slots // period, period),) if period < self.slots else ()
         return Layout(tuple(shape), axes, self.slots, self.offset, copies)
 
@@ -72,23 +64,14 @@ class Grid(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """An operand within each of its ciphertexts, and what counts these.
+    """An operand within each of its ciphertexts, and what counts these."""
 
-    Attributes:
-      layout: `[*batch, rows, columns]` in one ciphertext.
-      counting: of each batch axis, the digits that count ciphertexts.
-    """
-
-    layout: Layout
-    counting: tuple[Digits, ...]
+    layout: Layout  # [*batch, rows, columns], in one ciphertext
+    counting: tuple[Digits, ...]  # of each batch axis, the digits that count ciphertexts
 
 
 def inside(name: str, layout: Layout, ndim: int) -> Inside:
-    """An operand with as many axes as asked for, of which the first ones are single.
-
-    Raises:
-      ValueError: a matrix is spread over ciphertexts, or a batch in a way that no digits say.
-    """
+    """An operand as one of `ndim` axes, the first ones single; refused where a matrix is spread over ciphertexts."""
     shape = (1,) * (ndim - len(layout.shape)) + layout.shape
     axes: tuple[Digits, ...] = ((),) * (ndim - len(layout.shape)) + layout.axes
     sizes, own, counting = [], [], []
@@ -109,20 +92,12 @@ def inside(name: str, layout: Layout, ndim: int) -> Inside:
 
 
 def natural_grid(y: Layout, rows: int, batch: Sequence[int]) -> Grid | None:
-    """The grid on which rotations of y by whole rows are all that its part of the product takes.
+    """The grid on which rotations of y by whole rows are all that its part of the product takes; or None.
 
-    Its rows have to follow each other all the way round the slots.
-
-    Args:
-      y: of one ciphertext, `[*batch, inner, columns]`.
-      rows: of the product.
-      batch: sizes of the batch axes inside the ciphertexts of the product.
-
-    Returns:
-      None where y does not lie so.
+    Rows of y have to follow each other all the way round the slots.
     """
     *own, m, p = y.shape
-    *lead, row, column = (joined(digits, size) for digits, size in zip(y.axes, y.shape, strict=True))
+    *lead, row, column = (coalesce(digits, size) for digits, size in zip(y.axes, y.shape, strict=True))
     if tuple(own) != tuple(batch) or y.diagonal or len(row) > 1 or len(column) > 1:
         return None
     span = y.offset + sum((size - 1) * by for digits in lead for size, by in digits)
@@ -140,14 +115,10 @@ def natural_grid(y: Layout, rows: int, batch: Sequence[int]) -> Grid | None:
 
 
 def plain_grid(shape: Sequence[int], inner: int, slots: int) -> Grid | None:
-    """The grid of an interleaved batch `[*batch, rows, columns]`, whatever the operands' layouts.
-
-    Returns:
-      None where it does not fit a ciphertext.
-    """
+    """The grid of an interleaved batch, whatever the operands' layouts; None where it does not fit a ciphertext."""
     *batch, n, p = shape
     stride = math.prod(map(padded_size, batch))
-    axes = nested(tuple(batch), range(len(batch)), slots, 1)
+    axes = nest(tuple(batch), range(len(batch)), slots, 1)
     grid = Grid(axes, padded_size(n), padded_size(p), padded_size(inner), stride, slots)
     return grid if max(grid.rows, grid.inner) * grid.row <= slots else None
 
@@ -164,16 +135,9 @@ def beside_grid(y: Layout, rows: int, batch: Sequence[int]) -> Grid | None:
 
 
 def first_entries(grid: Grid, x: Layout, shape: Sequence[int], inner: int) -> tuple[np.ndarray, np.ndarray]:
-    """What stands where in the first factors s, by flat indices.
+    """Which entry of the first factors `[blocks, *batch, rows, grid.columns]` is which of x, by flat indices.
 
-    Args:
-      grid: of the product.
-      x: of one ciphertext, `[*batch, rows, inner]`, of which batch axes may be single.
-      shape: of the product inside a ciphertext, `[*batch, rows, columns]`.
-      inner: of x.
-
-    Returns:
-      `int64[entries]` twice: which entry of `[blocks, *batch, rows, grid.columns]` is which of x.
+    The shape is that of the product inside a ciphertext; batch axes of x may be single.
     """
     *batch, n, _ = shape
     full = (grid.blocks, *batch, n, grid.columns)
@@ -187,11 +151,7 @@ def first_entries(grid: Grid, x: Layout, shape: Sequence[int], inner: int) -> tu
 
 
 def row_steps(grid: Grid, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The second factors of a natural grid, for all slots: y is rotated by whole rows.
-
-    Returns:
-      `int64[entries]` three times: which part, to which slot, and from which slot of y.
-    """
+    """The second factors of a natural grid, for all slots: which part, to which slot, and from which slot of y."""
     place = np.arange(slots)
     column = place // grid.stride % grid.columns
     found = []
@@ -206,16 +166,9 @@ def row_steps(grid: Grid, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def second_entries(grid: Grid, y: Layout, target: Layout, inner: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The second factors for any layout of y.
+    """The second factors for any layout of y: which part, to which slot, and from which slot of y.
 
-    Args:
-      grid: of the product.
-      y: of one ciphertext, `[*batch, inner, columns]`, of which batch axes may be single.
-      target: of the product in one ciphertext; `target.shape` is `[*batch, rows, columns]`.
-      inner: of y.
-
-    Returns:
-      `int64[entries]` three times: which part, to which slot, first copies only; and from which slot of y.
+    The target is that of the product in one ciphertext; first copies only.
     """
     *members, i, j = np.indices(target.shape, sparse=True)
     places, positions, found = target.positions(), y.positions(), []

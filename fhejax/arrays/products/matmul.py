@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from fhejax import _compat
-from fhejax.arrays.layouts.axis_digits import canonical, joined
-from fhejax.arrays.layouts.broadcasting import widened
+from fhejax.arrays.layouts.axis_digits import canonical, coalesce
+from fhejax.arrays.layouts.broadcasting import widen
 from fhejax.arrays.layouts.layout import Digit, Layout, as_layout
 from fhejax.arrays.layouts.maps import ArrayMap, map_of_entries
-from fhejax.arrays.layouts.record import Arranged, Array, applied
+from fhejax.arrays.layouts.record import Arranged, Array, apply_map
 from fhejax.arrays.layouts.shapes import flat_indices, matmul_shape
 from fhejax.arrays.operations import reductions
 from fhejax.arrays.operations.conversions import default_layout, to_layout
-from fhejax.arrays.operations.elementwise import layout_for, meeting, multiply
+from fhejax.arrays.operations.elementwise import align_slots, layout_for, multiply
 from fhejax.arrays.operations.sum_plan import plan_sum
 from fhejax.arrays.operations.views import broadcast_to, expand_dims, plain, reshape
 from fhejax.arrays.products.ciphertext_products import ciphertext_product
@@ -62,7 +62,7 @@ def matmul(x: Any, y: Any, layout: Layout | str | None = None) -> Any:
     """
     for linear, operand in ((x, y), (y, x)):
         if isinstance(linear, ArrayMap):
-            return applied(operand, linear)
+            return apply_map(operand, linear)
     x, y = _operand(x), _operand(y)
     shape = matmul_shape(x.shape, y.shape)
     product = _product(x, y, layout)
@@ -129,11 +129,7 @@ def matmul_map(
 
 
 def dot(x: Any, y: Any) -> Any:
-    """The product of NumPy's `dot`: with a number as x * y, else as `matmul`.
-
-    Raises:
-      ValueError: shapes that do not fit; or a second operand of three axes or more.
-    """
+    """As `numpy.dot`: with a number x * y, else x @ y."""
     x, y = (_operand(each) for each in (x, y))
     if x.ndim == 0 or y.ndim == 0:
         return multiply(*((x, y) if isinstance(x, Arranged) else (y, x)))
@@ -164,7 +160,7 @@ def outer(x: Any, y: Any, layout: Layout | str | None = None) -> Any:
     if not isinstance(x, Arranged):
         return _outer_plain(y, 1, x, shape, layout)
     column, row = expand_dims(x, 1), expand_dims(y, 0)
-    if layout is None and meeting(column, row) is not None:
+    if layout is None and align_slots(column, row) is not None:
         return multiply(column, row)
     target = as_layout("outer", default_layout(shape, x.layout) if layout is None else layout, shape, x.layout.slots)
     column, row = (to_layout(each, layout_for(target, each.shape)) for each in (column, row))
@@ -185,26 +181,25 @@ def _product(x: Any, y: Any, layout: Layout | str | None) -> Any:
             return reductions.sum(multiply(x, y), -1)
         if y.ndim == 2 and layout is None and _counts(x.layout):
             return columns_times_matrix(x, y)
-        return applied(x, matmul_map(x.layout, y, x.params, x.level, layout=layout, encoded=False))
+        return apply_map(x, matmul_map(x.layout, y, x.params, x.level, layout=layout, encoded=False))
     axis = -1 if y.ndim == 1 else -2
     if x.ndim == 1 and layout is None and plan_sum(y.layout, axis, False) is not None:
         return reductions.sum(multiply(y, x if y.ndim == 1 else x[:, None]), axis)
-    return applied(y, matmul_map(x, y.layout, y.params, y.level, layout=layout, encoded=False))
+    return apply_map(y, matmul_map(x, y.layout, y.params, y.level, layout=layout, encoded=False))
 
 
 def _counts(layout: Layout) -> bool:
     """Whether the last axis counts ciphertexts, and no other does."""
     *lead, last = layout.axes
     inside = all(stride % layout.slots for digits in lead for _, stride in digits)
-    return not layout.diagonal and inside and joined(last, layout.shape[-1]) == (Digit(layout.shape[-1], layout.slots),)
+    return (
+        not layout.diagonal and inside and coalesce(last, layout.shape[-1]) == (Digit(layout.shape[-1], layout.slots),)
+    )
 
 
 def _in_place(source: Layout, axis: int, size: int | None) -> Layout | None:
-    """A layout with another size of one axis, or without it, that leaves the entries of the others where they are.
-
-    None where there is no room.
-    """
-    digits = joined(source.axes[axis], source.shape[axis])
+    """A layout with another size of one axis, or without it, that leaves the others' entries; None without room."""
+    digits = coalesce(source.axes[axis], source.shape[axis])
     if source.diagonal or len(digits) > 1 or (size is not None and size > 1 and not digits):
         return None
     stride = next((digit.stride for digit in digits), source.slots)
@@ -227,12 +222,9 @@ def _in_place(source: Layout, axis: int, size: int | None) -> Layout | None:
 
 
 def _for_one_ciphertext(source: Layout, target: Layout, axis: int, ndim: int) -> tuple[Layout, Layout] | None:
-    """The layouts inside a ciphertext, where a product does to each ciphertext the same.
+    """Source and target inside a ciphertext, where a product does to each the same; else None.
 
-    Args:
-      source, target: of the operand and the result, which differ in one axis.
-      axis: which.
-      ndim: of the operand in the clear; with 2 or 1 it has no batch.
+    `ndim` is of the operand in the clear: with 2 or 1 it has no batch.
     """
     if ndim > 2 or source.ciphertexts != target.ciphertexts or source.ciphertexts == 1:
         return None
@@ -275,10 +267,10 @@ def _nonzero(rows: np.ndarray, columns: np.ndarray, weights: Any) -> tuple[np.nd
 def _outer_plain(x: Array, axis: int, w: Any, shape: tuple[int, int], layout: Layout | str | None) -> Array:
     """The outer product of a vector in the clear and an encrypted one, which lies along an axis of the result."""
     along = expand_dims(x, 1 - axis)
-    if layout is None and widened(along.layout, shape) is not None:
+    if layout is None and widen(along.layout, shape) is not None:
         return multiply(broadcast_to(along, shape), w[:, None] if axis else w)
     target = as_layout("outer", default_layout(shape, x.layout) if layout is None else layout, shape, x.layout.slots)
     places = np.indices(shape).reshape(2, -1)
     weights = numbers("outer", "the operand in the clear", w)[places[1 - axis]]
     entries = _nonzero(np.arange(math.prod(shape)), places[axis], weights)
-    return applied(x, map_of_entries("outer", x.layout, target, entries, x.params, x.level, encoded=False))
+    return apply_map(x, map_of_entries("outer", x.layout, target, entries, x.params, x.level, encoded=False))

@@ -8,7 +8,7 @@ from fhejax.operations.arithmetic import relinearization_key
 from fhejax.operations.levels import align, product_scale, to_canonical
 
 
-def aligned(x: Array, y: Array) -> tuple[Any, Any]:
+def align_operands(x: Array, y: Array) -> tuple[Any, Any]:
     """Both at the lower level, at its canonical scale; refused at level 0."""
     one, other = align("matmul", to_canonical(x.ciphertext), to_canonical(y.ciphertext))
     if one.level == 0:
@@ -16,7 +16,7 @@ def aligned(x: Array, y: Array) -> tuple[Any, Any]:
     return one, other
 
 
-def relinearized(total: Any, keys: Any) -> Any:
+def relinearize_sum(total: Any, keys: Any) -> Any:
     """A sum of raw products, relinearised and rescaled to the canonical scale of the next level by one rounding."""
     key = relinearization_key("matmul", keys, total)
     return total._relinearize_rescale(key, product_scale(total.params, total.level, total.scale))

@@ -167,32 +167,32 @@ def matrix_product(
       ProductPlan(depth=2, key switches=22 hoisted + 3 + 16 rotations + 2 relinearizations, 31 products)
     """
     level = params.fresh_level if level is None else level
-    prepared = _planned_once(x, y, params, level)
+    prepared = _plan_once(x, y, params, level)
     if not encoded:
         return prepared
     before = None if prepared.before is None else prepared.before.encoded()
     return replace(prepared, before=before, first=prepared.first.encoded(), second=prepared.second.encoded())
 
 
-def planned_product(x: Layout, y: Layout, params: Parameters, level: int) -> MatrixProduct:
+def plan_product(x: Layout, y: Layout, params: Parameters, level: int) -> MatrixProduct:
     """The product with numbers that are not encoded yet: known ones, also while a program is traced."""
     with jax.ensure_compile_time_eval():
-        return _made(x, y, params, level)
+        return _plan_batch(x, y, params, level)
 
 
-_planned_once = functools.lru_cache(maxsize=16)(planned_product)
+_plan_once = functools.lru_cache(maxsize=16)(plan_product)
 
 
-def _made(x, y, params, level):
+def _plan_batch(x, y, params, level):
     shape = matmul_shape(x.shape, y.shape)
     one, other = inside("x", x, len(shape)), inside("y", y, len(shape))
-    counting = _counting(one.counting, other.counting, x, y)
+    counting = _shared_digits(one.counting, other.counting, x, y)
     sizes = _sizes(one.layout.shape[:-2], other.layout.shape[:-2], x, y)
     own, inner = (*sizes, *shape[-2:]), x.shape[-1]
     # The two ways, each with its first operand.
     ways = [(_way(one.layout, other.layout, own, inner, params), one.layout, own, False)]
     if not (x.diagonal or y.diagonal):
-        first, second, back = _transposed(other.layout), _transposed(one.layout), (*sizes, *shape[:-3:-1])
+        first, second, back = _transpose(other.layout), _transpose(one.layout), (*sizes, *shape[:-3:-1])
         ways.append((_way(first, second, back, inner, params), first, back, True))
     # Diagonals say roughly what key switches there are, so the transposes have to have far fewer.
     fitting = [
@@ -205,9 +205,9 @@ def _made(x, y, params, level):
             "y[..., :b, :c], lay the batch out with a ciphertext a member, or take a larger ring"
         )
     _, _, way, first, own, flipped = min(fitting, key=lambda each: each[:2])
-    made = _planned(first, way, own, inner, params, level)
+    made = _plan_members(first, way, own, inner, params, level)
     if flipped:
-        made = replace(made, target=_transposed(made.target), flipped=True)
+        made = replace(made, target=_transpose(made.target), flipped=True)
     axes = tuple((*outer, *digits) for outer, digits in zip((*counting, (), ()), made.target.axes, strict=True))
     return replace(made, x=x, y=y, target=replace(made.target, shape=shape, axes=axes))
 
@@ -237,7 +237,7 @@ def _way(x: Layout, y: Layout, shape: tuple[int, ...], inner: int, params: Param
     return _Way(2 + moved, terms + len(np.unique(steps)), grid, y if moved else None, where)
 
 
-def _planned(x, way, shape, inner, params, level):
+def _plan_members(x, way, shape, inner, params, level):
     """The product inside one ciphertext."""
     if level < way.depth:
         raise LevelError(
@@ -246,7 +246,7 @@ def _planned(x, way, shape, inner, params, level):
             "or bootstrap before it"
         )
     grid, own = way.grid, level - (way.before is not None)
-    before = None if way.before is None else _laid_out(way.before, way.y, params, level)
+    before = None if way.before is None else _layout_map(way.before, way.y, params, level)
     natural = natural_grid(way.y, shape[-2], shape[:-2]) is not None
     period = _period(grid, shape, natural)
     target = grid.layout(shape, period)
@@ -286,7 +286,7 @@ def _second(grid, y, target, inner, natural, params, level):
     )
 
 
-def _laid_out(y, target, params, level):
+def _layout_map(y, target, params, level):
     """The map of y to another layout inside a ciphertext, along new batch axes too."""
     numbers = np.broadcast_to(flat_indices(y.shape), target.shape).ravel()
     entries = np.arange(len(numbers)), numbers, np.ones(len(numbers))
@@ -294,10 +294,7 @@ def _laid_out(y, target, params, level):
 
 
 def _grid(y: Layout, shape: tuple[int, ...], inner: int, params: Parameters) -> tuple[Grid, Layout, int] | None:
-    """The grid for a y that is not natural; where y is to be, as it is or laid out first; and its map's diagonals.
-
-    None where the product does not fit a ciphertext.
-    """
+    """The grid for a y that is not natural, where y is to be, as it is or laid out first, and its map's diagonals."""
     plain = plain_grid(shape, inner, y.slots)
     if plain is None:
         return None
@@ -316,7 +313,7 @@ def _grid(y: Layout, shape: tuple[int, ...], inner: int, params: Parameters) -> 
     return plain, target, there
 
 
-def _transposed(layout: Layout) -> Layout:
+def _transpose(layout: Layout) -> Layout:
     """Of the transposed matrices, where they lie."""
     *batch, n, m = layout.shape
     *axes, rows, columns = layout.axes
@@ -330,7 +327,7 @@ def _period(grid: Grid, shape: tuple[int, ...], natural: bool) -> int:
     return max(least, 1 << (extent - 1).bit_length())
 
 
-def _counting(first: tuple[Digits, ...], second: tuple[Digits, ...], x: Layout, y: Layout) -> tuple[Digits, ...]:
+def _shared_digits(first: tuple[Digits, ...], second: tuple[Digits, ...], x: Layout, y: Layout) -> tuple[Digits, ...]:
     """The digits of the batch axes that count ciphertexts, which both have or only one."""
     if any(first) and any(second) and first != second:
         raise _apart(x, y)
