@@ -7,6 +7,7 @@ import pathlib
 import re
 
 from fhejax.primitives.define import Definition, definitions
+from fhejax.primitives.handlers import HANDLERS
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "cuda.md"
@@ -24,7 +25,9 @@ def table() -> str:
     """The table as Markdown."""
     sets = instruction_sets()
     cells = [["primitive", "in JAX", *sets, "CUDA"]]
-    cells += [_row(name, definition, len(sets)) for name, definition in definitions.items()]
+    order = list(HANDLERS)  # what has no handler stands first
+    rows = sorted(definitions.values(), key=lambda each: order.index(each.name) if each.name in order else -1)
+    cells += [_row(definition, len(sets)) for definition in rows]
     lines = ["| " + " | ".join(row) + " |" for row in cells]
     lines.insert(1, "|---" * len(cells[0]) + "|")
     return "\n".join(lines) + "\n"
@@ -37,11 +40,11 @@ def page(text: str) -> str:
     return f"{before}{BEGIN}{table()}{END}{after}"
 
 
-def _row(name: str, definition: Definition, sets: int) -> list[str]:
+def _row(definition: Definition, sets: int) -> list[str]:
     by_jax = "composition" if definition.composed else "reference"
     size = f", from {definition.handler_from >> 20} MiB" if definition.handler_from else ""
     kernel = by_jax if definition.handler is None else f"kernel{size}"
-    return [f"`{name.removeprefix('fhejax_')}`", by_jax, *[kernel] * (sets + 1)]
+    return [f"`{definition.name}`", by_jax, *[kernel] * (sets + 1)]
 
 
 if __name__ == "__main__":
