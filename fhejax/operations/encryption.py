@@ -15,12 +15,13 @@ import numpy as np
 from fhejax import _compat
 from fhejax.kinds.base import Kind
 from fhejax.kinds.ciphertext import Ciphertext
-from fhejax.kinds.requirements import check_ciphertext, check_same_params
+from fhejax.kinds.requirements import check_same_params
 from fhejax.primitives.encryption import encrypt_public
 from fhejax.primitives.modular import add, multiply_add, negate
 from fhejax.primitives.ntt import ntt
 from fhejax.primitives.sampling import sample_gaussian, sample_uniform
 from fhejax.scheme.encoding import encode
+from fhejax.scheme.keys import check_secret
 from fhejax.scheme.random import Seed, seed_for
 from fhejax.scheme.values import Plaintext, PublicKey, SecretKey
 
@@ -82,7 +83,11 @@ def decrypt(secret: SecretKey | None, ciphertext: Kind, *, dtype: Any = None) ->
       TypeError: `secret` is not a secret key, or `ciphertext` not a ciphertext.
       ParametersMismatchError: they belong to different parameter sets.
     """
-    check_ciphertext("decrypt", ciphertext)
+    if not isinstance(ciphertext, Kind):
+        check_secret("decrypt", secret)  # perhaps the two are exchanged
+        raise TypeError(
+            f"decrypt: got {type(ciphertext).__name__} for the ciphertext; type decrypt(secret_key, ciphertext)"
+        )
     return ciphertext._decrypt(secret, dtype)
 
 
