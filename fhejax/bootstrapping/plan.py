@@ -7,6 +7,7 @@ What is counted here is what `jax.make_jaxpr(fhejax.bootstrap)` shows, and the s
 import functools
 from typing import Any, NamedTuple
 
+from fhejax.kinds.work import width
 from fhejax.linear.plan import costs
 from fhejax.linear.transform import LinearTransform
 from fhejax.parameters.parameters import Parameters
@@ -14,9 +15,6 @@ from fhejax.planning.plan import key_bytes
 from fhejax.polynomials.plan import planned
 from fhejax.polynomials.polynomial import Polynomial, pattern
 from fhejax.scheme.keys import RELINEARIZATION
-
-# What is done modulo primes beyond 50 bits takes so many times as long.
-_WIDE = 1.75
 
 
 class Stage(NamedTuple):
@@ -109,9 +107,7 @@ def work(how: Any) -> float:
     """
     params = how.params
     share = params.degree * params.log_degree / (16 << 16)
-    primes = params.moduli + params.special_moduli
-    wide = sum(q >> 50 != 0 for q in primes) / len(primes)
-    return share * (1 + (_WIDE - 1) * wide) * sum(stage.work for stage in stages(how))
+    return share * width(params) * sum(stage.work for stage in stages(how))
 
 
 def _with(stage: Stage, times: float, rotations: int, params: Parameters) -> Stage:

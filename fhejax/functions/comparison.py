@@ -18,8 +18,8 @@ from fhejax.functions.composite import (
     measure_chain,
 )
 from fhejax.functions.fits import affine, free_domain, plus_half_of_x, single_fit, symmetric
+from fhejax.kinds.base import Encrypted
 from fhejax.operations.arithmetic import add, subtract
-from fhejax.operations.levels import Encrypted
 from fhejax.polynomials.checks import checked_domain
 from fhejax.polynomials.minimax import best_sign_degrees, sign_composition
 from fhejax.polynomials.polynomial import Polynomial

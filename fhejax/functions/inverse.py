@@ -8,8 +8,8 @@ import numpy as np
 
 from fhejax.functions.composite import Composition, Cost, Domain, cheapest, cost_of, elementwise, measure_chain, plus
 from fhejax.functions.fits import LARGEST_DEGREE, free_domain, raise_degree
+from fhejax.kinds.base import Encrypted
 from fhejax.operations.arithmetic import add, multiply, square, subtract
-from fhejax.operations.levels import Encrypted
 from fhejax.polynomials.chebyshev import chebyshev_coefficients, chebyshev_nodes
 from fhejax.polynomials.evaluation import evaluate
 from fhejax.polynomials.polynomial import Polynomial

@@ -11,7 +11,7 @@ section 4.
 from typing import Any, TypeVar
 
 from fhejax.errors import LevelError, ScaleError, static_integer
-from fhejax.kinds.base import Encrypted as Encrypted, Kind
+from fhejax.kinds.base import Encrypted, Kind
 from fhejax.kinds.requirements import check_ciphertext, check_one_kind, check_same_params, no_level
 from fhejax.scheme.values import Plaintext
 
