@@ -1,11 +1,11 @@
 """Bootstrappings for tests, with keys that are made once, and each stage's error beside the simulated one."""
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import jax
 import numpy as np
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -27,7 +27,7 @@ class Setup(NamedTuple):
         return self.boot.params.slots
 
 
-@functools.cache
+@made_once
 def setup(slots: int | None = None, slots_first: bool = True, preset: str = "T") -> Setup:
     boot = fhe.Bootstrapping(preset, slots, slots_first)
     secret = fhe.secret_key(seed(11), boot.params)

@@ -1,9 +1,8 @@
 """Keys, ciphertexts and transforms that the tests of linear transforms share."""
 
-import functools
-
 import noise_model as noise
 import numpy as np
+from making import made_once
 from operations import numbers, seed
 
 import fhejax as fhe
@@ -16,12 +15,12 @@ NARROW = fhe.Parameters.from_bits(12, (40, 40, 40), (41,), scale_bits=35, digit_
 MATRIX = numbers(1, 5, 3)
 
 
-@functools.cache
+@made_once
 def secret(params=PARAMS):
     return fhe.secret_key(seed(1), params)
 
 
-@functools.cache
+@made_once
 def keys(rotations, params=PARAMS, level=None, seeded=False):
     return fhe.evaluation_keys(seed(2), secret(params), rotations=rotations, level=level, seeded=seeded)
 

@@ -5,13 +5,13 @@ single values; `stacked` makes batches of them. Numbers are exact in float32, so
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from making import made_once
 
 import fhejax as fhe
 from fhejax.kinds import noise
@@ -65,7 +65,7 @@ def user_seeds(user: int) -> jax.Array:
     return jnp.stack([seed(user, part) for part in range(3)])
 
 
-@functools.cache
+@made_once
 def keys(user: int = 0) -> Keys:
     return make_keys(user_seeds(user))
 
@@ -79,7 +79,7 @@ def complexes(index: int, *shape: int) -> np.ndarray:
     return (numbers(index, *shape) + 1j * numbers(index + 100, *shape)).astype(np.complex64)
 
 
-@functools.cache
+@made_once
 def operand(kind: str, index: int, user: int = 0) -> tuple[Any, np.ndarray]:
     """An operand and its values; `index` tells operands of one kind apart."""
     values = complexes(index, SLOTS) if "complex" in kind else numbers(index, SLOTS)

@@ -1,18 +1,18 @@
 """Mistakes that users make with bootstrapping, each with its error and what to type instead."""
 
-import functools
 import types
 
 import numpy as np
 import pytest
 from bootstrapping_cases import SPARSE
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
 from fhejax.bootstrapping import stages
 
 
-@functools.cache
+@made_once
 def given():
     """What the mistakes are made with; most are seen before any key is used."""
     boot = fhe.Bootstrapping("T", slots_first=True)

@@ -1,7 +1,6 @@
 """Presets of bootstrapping: their primes and scales, their security, their fits; cards, counts and profiles."""
 
 import dataclasses
-import functools
 import math
 import pathlib
 import re
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from bootstrapping_cases import run
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -28,7 +28,7 @@ TINY = dataclasses.replace(PRESETS["T"], log_degree=7, key_cost=5000.0)
 CURVED = dataclasses.replace(TINY, scale_bits=34, arcsine_degree=1)
 
 
-@functools.cache
+@made_once
 def made(name="T", slots=None, slots_first=True):
     """A bootstrapping, its secret key and its keys."""
     boot = fhe.Bootstrapping((PRESETS | {"tiny": TINY, "curved": CURVED})[name], slots, slots_first)

@@ -1,7 +1,6 @@
 """Bootstrapping in programs: more bits, fewer levels, many at a time, in loops, and keys in files."""
 
 import dataclasses
-import functools
 
 import chex
 import jax
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from bootstrapping_cases import Setup, encrypted, opened, rms, setup, simulated, values
 from file_values import assert_same, contents, reseal
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -25,7 +25,7 @@ WIDE = dataclasses.replace(TINY, scale_bits=50, depth=2, exit_bits=0, low_bits=4
 ORDERS = pytest.mark.parametrize("slots_first", [True, False], ids=["first", "last"])
 
 
-@functools.cache
+@made_once
 def several(slots_first: bool) -> Setup:
     """With keys for lower levels besides."""
     boot = fhe.Bootstrapping(TINY, FEW, slots_first)

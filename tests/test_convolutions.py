@@ -1,6 +1,5 @@
 """Convolutions and pooling of encrypted images, against JAX's."""
 
-import functools
 import itertools
 import math
 
@@ -12,6 +11,7 @@ from array_cases import check, in_slots, numbers
 from drawing import some
 from hypothesis import given, settings, strategies as st
 from linear_transforms import bound
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -22,7 +22,7 @@ PARAMS = fhe.Parameters.for_depth(3, log_degree=8, security=None)
 SLOTS = PARAMS.slots
 
 
-@functools.cache
+@made_once
 def secret():
     return fhe.secret_key(seed(1), PARAMS)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from example_modules import example_module
 from hypothesis import given, settings, strategies as st
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -36,7 +37,7 @@ def simulated(number):
     return training.train(values, training.slope_of(POLYNOMIAL, number), MOMENTA, None)
 
 
-@functools.cache
+@made_once
 def encrypted(number):
     """The weights after each step as they are decrypted, `[steps, slots]`, and the ciphertexts."""
     run = lambda data, keys: training.train(data, training.slope_of(POLYNOMIAL, number), MOMENTA, keys)

@@ -1,6 +1,5 @@
 """Mistakes that users make, each with the error it gets: its kind, what was given, and what to type instead."""
 
-import functools
 import math
 import types
 
@@ -8,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from making import made_once
 from operations import PARAMS, SLOTS, keys, operand, seed, stack
 
 import fhejax as fhe
@@ -15,7 +15,7 @@ import fhejax as fhe
 OTHER = fhe.Parameters.for_depth(2, log_degree=5, security=None)
 
 
-@functools.cache
+@made_once
 def given():
     """What the mistakes are made with."""
     user, x = keys(), operand("ciphertext", 0)[0]

@@ -4,11 +4,10 @@ The errors of a series of degree d are largest within 1/d^2 of the ends of its d
 of its middle, where few slots would be. So some are put there, and over a batch they are enough for a root mean square.
 """
 
-import functools
-
 import jax
 import numpy as np
 import pytest
+from making import made_once
 from numpy.polynomial import chebyshev
 
 import fhejax as fhe
@@ -21,7 +20,7 @@ BATCH = {11: 8, 14: 2}  # by log2(N): some 2^13 slots in all, or more
 RMS, WORST = (0.9, 1.1), (0.3, 1.5)
 
 
-@functools.cache
+@made_once
 def keys(params):
     seeds = fhe.split_seed(np.arange(8, 16, dtype=np.uint32), 4)
     secret = fhe.secret_key(seeds[0], params)

@@ -1,11 +1,10 @@
 """Each example's keys: it runs with exactly those that are planned, and needs every one of them, to its level."""
 
-import functools
-
 import jax
 import numpy as np
 import pytest
 from example_modules import example_module
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -69,7 +68,7 @@ EXAMPLES = {"digits": digits, "cnn": cnn, "client and server": client_server, "t
 each_example = pytest.mark.parametrize("name", EXAMPLES)
 
 
-@functools.cache
+@made_once
 def case(name):
     """The function, encrypted operands, their values, the secret key, the plan, and its keys."""
     function, params, values = EXAMPLES[name]()

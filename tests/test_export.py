@@ -1,6 +1,5 @@
 """jax.export: programs on ciphertexts and keys go out as bytes and come back with the same types and bits."""
 
-import functools
 import subprocess
 import sys
 
@@ -9,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from making import made_once
 
 import fhejax as fhe
 from fhejax.primitives import native
@@ -18,17 +18,17 @@ PARAMS = fhe.Parameters.for_depth(2, log_degree=6, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 4)
 
 
-@functools.cache
+@made_once
 def secret():
     return fhe.secret_key(SEEDS[0], PARAMS)
 
 
-@functools.cache
+@made_once
 def keys(seeded=False):
     return fhe.evaluation_keys(SEEDS[2], secret(), rotations=(1, 3), conjugation=True, seeded=seeded)
 
 
-@functools.cache
+@made_once
 def ciphertext():
     return fhe.encrypt(SEEDS[3], fhe.public_key(SEEDS[1], secret()), [1.0, 2.0, 3.0])
 

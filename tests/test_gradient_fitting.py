@@ -1,6 +1,5 @@
 """Fits to data: closed forms against NumPy's, losses against their definitions, and what is won on real activations."""
 
-import functools
 import math
 import sys
 
@@ -11,6 +10,7 @@ import optax
 import pytest
 import scipy.optimize
 from jax.test_util import check_grads
+from making import made_once
 from numpy.polynomial import chebyshev
 from polynomial_cases import closed_form
 from real_activations import hidden_activations
@@ -229,7 +229,7 @@ def test_says_what_to_install(missing, monkeypatch):
 # --- on real activations -----------------------------------------------------------------------------------------
 
 
-@functools.cache
+@made_once
 def compared(degree, per_slot, **options):
     """Bits of mean error won against interpolation and minimax, on training and on other images; bits of sup lost."""
     train, test = hidden_activations()

@@ -1,7 +1,5 @@
 """Errors of linear transforms, as predicted and simulated; and what is refused."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import noise_model as noise
@@ -22,6 +20,7 @@ from linear_transforms import (
     random,
     secret,
 )
+from making import made_once
 from operations import numbers
 
 import fhejax as fhe
@@ -142,7 +141,7 @@ def test_simulated_blocks():
 
 # --- what is refused --------------------------------------------------------------------------------------------------
 
-X = functools.cache(lambda: encrypted(random(1, SLOTS)))
+X = made_once(lambda: encrypted(random(1, SLOTS)))
 make = fhe.LinearTransform
 REFUSED = [
     (lambda: make.from_matrix(np.ones(3), PARAMS), ValueError, r"1 dimensions, shape \(3,\); need \(rows, columns\)"),

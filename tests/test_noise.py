@@ -4,7 +4,6 @@ Each operation is measured alone: its own error is the difference between the de
 operands are such that the term in question outweighs the others.
 """
 
-import functools
 import math
 
 import jax
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import noise_model as noise
 import numpy as np
 import pytest
+from making import made_once
 
 import fhejax as fhe
 
@@ -29,17 +29,17 @@ def seed(*words: int) -> jax.Array:
     return jnp.array([*words, *range(len(words), 8)], jnp.uint32)
 
 
-@functools.cache
+@made_once
 def secret(params):
     return fhe.secret_key(seed(1), params)
 
 
-@functools.cache
+@made_once
 def public(params):
     return fhe.public_key(seed(2), secret(params))
 
 
-@functools.cache
+@made_once
 def keys(params):
     return fhe.evaluation_keys(seed(3), secret(params), rotations=(3,), conjugation=True)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from making import made_once
 from operations import (
     OPERATIONS,
     PARAMS,
@@ -31,7 +32,7 @@ from operations import (
 import fhejax as fhe
 
 
-@functools.cache
+@made_once
 def fresh(index: int) -> tuple[fhe.Ciphertext, np.ndarray]:
     return operand("ciphertext", index)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from file_values import assert_same, ciphertext
 from hypothesis import HealthCheck, given, settings, strategies as st
+from making import made_once
 
 import fhejax as fhe
 from fhejax.serialization import container
@@ -20,7 +21,7 @@ ELEMENTS = [*(pow(5, step, 2 * PARAMS.degree) for step in STEPS), 2 * PARAMS.deg
 X = fhe.encrypt(SEEDS[1], SECRET, [1.0, 2.0, 3.0])
 
 
-@functools.cache
+@made_once
 def keys(seeded, level=3):
     return fhe.evaluation_keys(SEEDS[2], SECRET, STEPS, conjugation=True, level=level, seeded=seeded)
 

@@ -1,6 +1,5 @@
 """Key plans: exactly the keys that a program asks for, each to its level, whatever transformations it goes through."""
 
-import functools
 import inspect
 import itertools
 
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from making import made_once
 from operations import seed
 
 import fhejax as fhe
@@ -125,13 +125,13 @@ CIRCUITS = {
 each_circuit = pytest.mark.parametrize("name", CIRCUITS)
 
 
-@functools.cache
+@made_once
 def planned(name):
     function, x, *_ = CIRCUITS[name]
     return fhe.plan_keys(function, x)
 
 
-@functools.cache
+@made_once
 def generated(name):
     return planned(name).generate(seed(5), SECRET)
 

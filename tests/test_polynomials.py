@@ -9,6 +9,7 @@ import noise_model as noise
 import numpy as np
 import polynomial_cases
 import pytest
+from making import made_once
 from numpy.polynomial import chebyshev
 from references import assert_equals_reference
 
@@ -298,7 +299,7 @@ def test_too_few_levels_is_found_without_data(keys, ct):
 CASE_PARAMS = fhe.Parameters.for_depth(7, log_degree=6, security=None)
 
 
-@functools.cache
+@made_once
 def case_keys():
     secret = fhe.secret_key(SEEDS[0], CASE_PARAMS)
     return secret, fhe.evaluation_keys(SEEDS[1], secret)

@@ -1,13 +1,13 @@
 """Seeded keys: every operation that takes keys gives the bits that it gives with the full ones."""
 
 import copy
-import functools
 import pickle
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from making import made_once
 from operations import OPERATIONS, PARAMS, VARIANTS, entries, keys, seed, stack, stacked, user_seeds
 from references import assert_equals_reference
 
@@ -17,7 +17,7 @@ ALL = OPERATIONS | VARIANTS
 KEYED = [name for name, operation in ALL.items() if "evaluation" in operation.run.__code__.co_names]
 
 
-@functools.cache
+@made_once
 def seeded(user=0):
     """The keys of one user, the evaluation keys seeded."""
     words = user_seeds(user)
@@ -25,7 +25,7 @@ def seeded(user=0):
     return keys(user)._replace(evaluation=evaluation)
 
 
-@functools.cache
+@made_once
 def expected(name, index=0, user=0):
     """What the plain call with full keys returns."""
     return ALL[name].run(keys(user), *entries(ALL[name], index, user))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import operations
 import pytest
+from making import made_once
 from operations import OPERATIONS, PARAMS, VARIANTS, seed
 
 import fhejax as fhe
@@ -77,7 +78,7 @@ NARROW = fhe.Parameters.from_bits(
 )  # key errors show
 
 
-@functools.cache
+@made_once
 def keys(params):
     secret = fhe.secret_key(seed(1), params)
     return operations.Keys(
@@ -175,7 +176,7 @@ COMPLEX = {  # of a real and a complex value; errors of the real one have imagin
 }
 
 
-@functools.cache
+@made_once
 def _diagonals(level):
     return fhe.LinearTransform.from_diagonals({0: PHASES, 1: PHASES[::-1]}, SECURE, level)
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from making import made_once
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -92,7 +93,7 @@ def loss(weights, x, labels, seed):
     return total
 
 
-@functools.cache
+@made_once
 def trained():
     """The weights, and the losses on the way."""
     images, _, labels, _ = digits()
@@ -116,14 +117,14 @@ def trained():
     return weights, losses
 
 
-@functools.cache
+@made_once
 def simulated():
     """The scores of the test images as simulated, without noise but with its size; and what enters the activations."""
     run = jax.jit(lambda weights, x: model(weights, fhe.simulate(x, PARAMS), None))
     return run(trained()[0], pack(digits()[1]))
 
 
-@functools.cache
+@made_once
 def decrypted():
     """The scores of the test images, computed encrypted."""
     seeds = fhe.split_seed(fhe.new_seed(), 4)

@@ -5,7 +5,6 @@ With jax_enable_x64 off, and on where numbers in floating point go in or out: re
 """
 
 import dataclasses
-import functools
 import itertools
 import os
 import pathlib
@@ -19,6 +18,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from making import made_once
 from operations import CARRIED, OPERATIONS, PARAMS, Keys, entries, keys, make_keys, stack, stacked, user_seeds
 from references import assert_equals_reference
 
@@ -55,7 +55,7 @@ def each(names, quick=None):
     return pytest.mark.parametrize("name, flag", cases, indirect=["flag"])
 
 
-@functools.cache
+@made_once
 def _eager(name: str, index: int, user: int, flag: bool):
     operation = OPERATIONS[name]
     return operation.run(keys(user), *entries(operation, index, user))
@@ -240,7 +240,7 @@ def test_a_dry_run_needs_no_keys():
 # --- many users ------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
+@made_once
 def _users(flag):
     return jax.vmap(make_keys)(jnp.stack([user_seeds(user) for user in range(3)]))
 
