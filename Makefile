@@ -1,9 +1,12 @@
-# Commands that need nothing beforehand but Python and a C++ compiler: make demo, make test; make check is the quick part.
+# Commands that need nothing beforehand but Python and a C++ compiler: make demo, make test; make check has lint, types
+# and the tests that are quick.
 PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 # Python compiles what it imports, a tenth of what pip would compile.
 PIP := PIP_COMPILE=0 $(RUN)/pip install --quiet
+# Tests start many processes, and each would compile the same files anew.
+export PYTHONDONTWRITEBYTECODE :=
 SANITIZERS := sanitize-address,undefined sanitize-thread
 
 # Two processes, each with files next to each other, so that they make few keys and programs twice.
@@ -22,10 +25,10 @@ check: lint
 	$(PYTEST) -q $(CHECKED)
 
 # What it leaves out, slow tests and what has not changed since it passed, it says at the end.
-test: lint
+test: $(VENV)/test
 	$(PYTEST) tests --pyargs fhejax
 
-test-all: lint
+test-all: $(VENV)/test
 	$(PYTEST) $(EVERYTHING) tests --pyargs fhejax
 
 # Parts of test-all, for what a change touches: every reference computed; CUDA's handlers, emulated.

@@ -1,6 +1,10 @@
-"""Two CPU devices, a cache of compiled programs, examples that stay, and slow tests left out unless asked for."""
+"""Two CPU devices, a cache of compiled programs, examples that stay, and what is left out unless it is asked for.
+
+Left out are slow tests, and of a test's many cases those that its sample (`@pytest.mark.sampled`) has not.
+"""
 
 import collections
+import hashlib
 import os
 import pathlib
 
@@ -19,6 +23,21 @@ import hypothesis  # noqa: E402
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 
+# Of docstrings, what takes longer than the others.
+SLOW_EXAMPLES = {
+    f"fhejax.{name}"
+    for name in (
+        "arrays.images.convolutions.conv2d",
+        "arrays.products.matmul.matmul",
+        "bootstrapping.bootstrapping.Bootstrapping.for_program",
+        "functions.activations.gelu",
+        "kinds.simulated.simulate",
+        "polynomials.minimax.best_sign_degrees",
+        "polynomials.gradient.fit_gradient",
+        "polynomials.gradient.fit_loss",
+    )
+}
+
 hypothesis.settings.register_profile("same", derandomize=True)
 
 
@@ -32,16 +51,42 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     import references  # late, so that the import hook of jaxtyping comes first
 
-    references.computed_always = bool(config.getoption("-m"))
-    left_out = {} if config.getoption("-m") else {"slow": "run by make test-all (-m 'slow or not slow')"}
-    if not references.computes_references():
-        left_out["reference"] = "the reference itself, whose sources have not changed: run by make test-all"
-    for item in items:
-        of_reference = getattr(item, "callspec", None) and item.callspec.params.get("lowering") == "reference"
-        names = {*item.keywords, *(["reference"] if of_reference else [])}
-        for name, reason in left_out.items():
-            if name in names:
-                item.add_marker(pytest.mark.skip(reason=f"{name}: {reason}"))
+    everything = references.computed_always = bool(config.getoption("-m"))
+    if not everything:  # examples cannot be skipped: some have no line to be named
+        slow = [item for item in items if item.name in SLOW_EXAMPLES]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+    computes_references = references.computes_references()
+    taken = collections.Counter()
+    for item in sorted(items, key=_drawn):
+        if not everything and item.get_closest_marker("slow"):
+            reason = "slow: run by make test-all (-m 'slow or not slow')"
+        elif not computes_references and _is_of_reference(item):
+            reason = "the reference itself, whose sources have not changed: run by make test-all"
+        elif not everything and taken[_function(item)] >= _largest_sample(item):
+            reason = "of whose function others are the sample: run by make test-all"
+        else:
+            taken[_function(item)] += 1
+            continue
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _drawn(item):
+    """An order of a function's cases that neither their order nor that of their parameters tells: a sample's."""
+    return hashlib.sha256(item.nodeid.encode()).digest()
+
+
+def _function(item):
+    return item.nodeid.partition("[")[0]
+
+
+def _largest_sample(item):
+    marker = item.get_closest_marker("sampled")
+    return marker.args[0] if marker else float("inf")
+
+
+def _is_of_reference(item):
+    return hasattr(item, "callspec") and item.callspec.params.get("lowering") == "reference"
 
 
 def pytest_sessionfinish(session, exitstatus):

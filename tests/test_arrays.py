@@ -47,6 +47,7 @@ def planned(function, *arrays):
 OPERATORS = [operator.add, operator.sub, operator.mul]
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(OPERATORS))
 @some(100)
 def test_arithmetic_with_arrays_in_the_clear(data, operation):
@@ -61,6 +62,7 @@ def test_arithmetic_with_arrays_in_the_clear(data, operation):
     check(x / (plain + 2), values / (plain + 2))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "other", [2, 0.5, np.float32(0.5), np.int64(2), jnp.float32(0.5), 1 + 2j, [1.0, 2.0, 3.0, 4.0], True]
 )
@@ -150,6 +152,7 @@ def test_conversions(data):
     np.testing.assert_allclose(through(linear, values), values, atol=1e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name, target", [("row", "column"), ("columns", "replicated"), ("diagonal", "row")])
 def test_to_layout(name, target):
     x = simulated(numbers((3, 4)), layouts_of((3, 4))[name])
@@ -178,6 +181,7 @@ def test_a_conversion_says_what_it_costs():
     assert tuple(plan.rotations) == conversion.rotations
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "index", [[0, 2], ([0, 2], [1, 1]), np.array([[True, False, True, True]] * 3), (slice(1, None), [3, 0])]
 )
@@ -204,6 +208,7 @@ def test_iteration_and_length():
 # --- JAX ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("x64", [False, True])
 def test_encrypted_programs(x64):
     """x @ w + b, sums, views and products under jit, with exactly the keys that are planned."""
@@ -235,6 +240,7 @@ def test_shapes_without_data():
     assert (y.shape, y.level) == ((2,), TOP - 1)
 
 
+@pytest.mark.slow
 def test_gradients():
     values, w = numbers((3, 5)), numbers((5, 2), 1)
 

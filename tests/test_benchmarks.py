@@ -122,6 +122,7 @@ def test_instructions_are_told_apart(monkeypatch):
     assert {name: kind(name) for name in named} == named
 
 
+@pytest.mark.slow
 def test_instructions_of_an_architecture(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     instructions = importlib.import_module("instructions")

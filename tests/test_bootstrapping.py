@@ -27,6 +27,7 @@ VECTORS = {
 }
 
 
+@pytest.mark.sampled(1)
 @ORDERS
 @pytest.mark.parametrize("name", VECTORS)
 def test_vectors_at_the_bound(name, slots_first):
@@ -40,6 +41,7 @@ def test_vectors_at_the_bound(name, slots_first):
     assert more > -1.5 and bits > (20 if slots_first else 15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, count", [("real", 50), ("complex", 10)])
 def test_many_in_a_row(kind, count):
     """Each adds its error to those before it, and no more."""
@@ -133,6 +135,7 @@ def test_references_have_the_same_bits(slots):
         jax.tree.map(np.testing.assert_array_equal, getattr(keys, part), getattr(other, part))
 
 
+@pytest.mark.slow
 def test_few_slots():
     """Down to two, of which the transforms have fewer factors than there are levels for them."""
     for slots, slots_first in ((2, True), (4, False)):

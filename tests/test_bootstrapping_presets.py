@@ -158,6 +158,7 @@ def test_maps_in_one_direction_are_the_same_maps():
 # --- counts, bytes and cards --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("slots_first", [True, False])
 @pytest.mark.parametrize("slots", [None, 8])
 def test_bytes_are_those_of_the_keys(slots, slots_first):
@@ -183,6 +184,7 @@ def test_what_is_used_often_is_kept_in_full():
             assert key.level >= transform.level
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("real", [True, False])
 @pytest.mark.parametrize("slots_first", [True, False])
 @pytest.mark.parametrize("name, slots", [("tiny", None), ("tiny", 8), ("curved", 8)])
@@ -196,6 +198,7 @@ def test_counts_are_those_of_the_jaxpr(name, slots, slots_first, real):
     assert sum(stage.levels for stage in stages) == boot.params.max_level - boot.output_level + boot.input_level
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("slots_first", [True, False])
 @pytest.mark.parametrize("slots", [None, 8])
 def test_a_sine_left_as_it_is(slots, slots_first):
@@ -205,6 +208,7 @@ def test_a_sine_left_as_it_is(slots, slots_first):
     assert fhe.precision(values, fhe.decrypt(secret, y)) > 17
 
 
+@pytest.mark.slow
 def test_the_default_keeps_its_promises():
     """At most half of OpenFHE's 4.7 GB of keys, eleven levels; and fewer keys cost little work."""
     boot = fhe.Bootstrapping()
@@ -216,6 +220,7 @@ def test_the_default_keeps_its_promises():
     assert [name_of(each.preset) for each in (boot, without)] == ["C", "a preset of its own"]
 
 
+@pytest.mark.slow
 def test_sparse_packing_is_less_work():
     work = {slots: plan.work(fhe.Bootstrapping("C", slots)) for slots in (None, 2**12, 8)}
     assert work[8] < 0.7 * work[None] and work[2**12] < work[None]
@@ -239,6 +244,7 @@ def test_the_card_says_it_all():
     assert "none asked for" in repr(fhe.Bootstrapping("T").card())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", SECURE)
 def test_presets_state_what_was_measured(name):
     found = fhe.Bootstrapping(name).card().measured
@@ -249,6 +255,7 @@ def test_presets_state_what_was_measured(name):
     assert f"{found.random.mean:.1f} mean, {found.random.worst:.1f} worst" in text and MACHINE in text
 
 
+@pytest.mark.slow
 def test_the_page_shows_cards_as_they_are():
     page = (pathlib.Path(__file__).parents[1] / "docs" / "bootstrapping.md").read_text()
     assert str(fhe.Bootstrapping("C")) in page
@@ -277,6 +284,7 @@ def test_a_card_without_measurements_says_how_to_get_them():
         assert part in shown
 
 
+@pytest.mark.slow
 def test_for_program_takes_the_cheapest():
     cheap, full, fine = (
         fhe.Bootstrapping.for_program(*asked) for asked in ((2,), (11, 25.0), (5, MEASURED["A", 2**15].random.mean))
@@ -311,6 +319,7 @@ def test_for_program_wants_integers():
 # --- profiles -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_profile_tells_stages_and_bits():
     boot, secret, keys = made("tiny")
     values = np.random.default_rng(0).uniform(-1, 1, boot.params.slots)
@@ -327,6 +336,7 @@ def test_profile_tells_stages_and_bits():
     assert text.splitlines()[-1].startswith("all ")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("slots, slots_first", [(8, True), (8, False)])
 def test_profile_without_the_secret_tells_no_bits(slots, slots_first):
     boot, secret, keys = made("tiny", slots, slots_first)

@@ -22,6 +22,7 @@ CASES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(1)
 @CASES
 def test_errors_of_each_stage_and_of_all(slots, slots_first, kind):
     s = setup(slots, slots_first)
@@ -42,6 +43,7 @@ def test_errors_of_the_default_preset(kind):
     assert all(0.4 < each < 1.6 for each in (*ratios.values(), ratio)) and abs(bits) < 1.5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("slots_first", [True, False])
 def test_types_are_those_of_ciphertexts(slots_first, kind):

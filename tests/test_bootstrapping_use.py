@@ -54,6 +54,7 @@ def size(tree) -> int:
 # --- iterations --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_two_iterations_reach_the_scale(kind):
     s = setup(None, True, WIDE)
@@ -68,6 +69,7 @@ def test_two_iterations_reach_the_scale(kind):
     assert 0.5 < errors[1] / rms(predicted.errors) < 2
 
 
+@pytest.mark.slow
 def test_the_last_step_multiplies():
     """Messages come out multiplied, at no level, and their error likewise."""
     s, height = setup(FEW, True, TINY), 2.0**-5
@@ -90,6 +92,7 @@ def test_iterations_count_from_one():
 # --- lower levels ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_fewer_levels_take_a_shorter_chain():
     s = several(True)
     message, level = values(s), s.boot.output_level - 3
@@ -119,6 +122,7 @@ def test_shorter_chains_are_parts_of_the_whole(slots_first):
         assert short.params.scales[kept:] == boot.params.scales[boot.preset.level :]
 
 
+@pytest.mark.slow
 def test_the_shortest_chain_that_reaches_a_level_is_taken():
     s = several(True)
     top = s.boot.output_level
@@ -152,6 +156,7 @@ def test_chains_that_cannot_be_shortened(level):
 # --- many at a time ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @ORDERS
 def test_many_at_a_time(slots_first):
     """Real ones in pairs, one of them alone, and a complex one between."""
@@ -169,6 +174,7 @@ def test_many_at_a_time(slots_first):
     assert y.shape == (3, 1) and error(s, y, batch) < 2 * single
 
 
+@pytest.mark.slow
 def test_many_simulated_ones():
     s = setup(FEW, True, TINY)
     messages = np.stack([values(s, index=i) for i in range(2)])

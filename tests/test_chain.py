@@ -117,6 +117,7 @@ def test_sizes_that_carry_the_scale_away_are_refused():
         choose_moduli(12, (50, 40, 60, 55), 40)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("depth, log_degree, largest", [(9, 14, 8), (20, 14, 8), (90, 17, 85), (5, 13, 2)])
 def test_refusal_names_the_largest_depth_that_fits(depth, log_degree, largest):
     limit = {13: 214, 14: 430, 17: 3523}[log_degree]

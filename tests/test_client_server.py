@@ -146,6 +146,7 @@ def test_a_directory_with_a_secret_is_refused(example, directories, tmp_path, mo
         example["server"].main(sent)
 
 
+@pytest.mark.slow
 def test_the_refusal_of_the_process(directories, tmp_path):
     private, _ = directories
     command = [sys.executable, EXAMPLE / "server.py", private]
@@ -153,6 +154,7 @@ def test_the_refusal_of_the_process(directories, tmp_path):
     assert finished.returncode == 1 and finished.stderr.startswith("server: refused: secret_key.safetensors")
 
 
+@pytest.mark.slow
 def test_the_scores_are_those_in_the_clear(example, directories):
     private, public = directories
     example["server"].main(public)

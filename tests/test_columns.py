@@ -12,6 +12,7 @@ from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.products.columns import columns_times_matrix
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize("shape, p", [((5, 3), 4), ((SLOTS, 2), 1), ((3,), 2), ((2, 3, 1), 3), ((1, 1), 1)])

@@ -147,6 +147,7 @@ else:
 print(peak() - before)"""
 
 
+@pytest.mark.slow
 def test_files_are_streamed(path):
     """The growth of the process at its largest, in bytes: nothing for saving, the value itself for loading."""
     size, slack = 2**28, 2**25

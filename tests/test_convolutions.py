@@ -106,6 +106,7 @@ def result(shape, kernel, options):
     return None if expected.size == 0 else expected
 
 
+@pytest.mark.slow
 @given(convolutions())
 @some(60)
 def test_maps_equal_jax(case):
@@ -124,6 +125,7 @@ def test_maps_equal_jax(case):
     check_map(second, expected, convolved(expected, again, stride=2, padding="SAME"))
 
 
+@pytest.mark.slow
 @given(convolutions(largest=5))
 @settings(max_examples=6, deadline=None)
 def test_simulated_and_encrypted_equal_jax(case):
@@ -146,6 +148,7 @@ def test_simulated_and_encrypted_equal_jax(case):
         assert error < bound(linear.transform)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["row", "images"])
 def test_errors_are_those_foreseen(name):
     """Of two strided layers, encrypted; the worst slot to a bit."""
@@ -214,6 +217,7 @@ def test_strided_layers_stay_dense(batch, channels, taps, height, width, padding
     assert linear.target.ciphertexts <= layout.ciphertexts
 
 
+@pytest.mark.slow
 def test_channels_that_come_round_take_half_the_diagonals():
     """The numbers in the documentation."""
     params = fhe.Parameters.for_depth(5, log_degree=14, security=None)
@@ -235,6 +239,7 @@ def test_channels_that_come_round_take_half_the_diagonals():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_further_ciphertexts_share_the_map():
     layout = fhe.Layout.images((9, 1, 4, 4), SLOTS, channels=4)  # two in a ciphertext
     assert layout.ciphertexts == 5
@@ -251,6 +256,7 @@ def test_further_ciphertexts_share_the_map():
     check(fhe.conv2d(y, back, stride=2), convolved(expected, back, stride=2))
 
 
+@pytest.mark.slow
 def test_images_that_fill_several_ciphertexts():
     values, kernel = numbers((2, 3, 12, 9)), numbers((4, 3, 3, 3), 1)
     for layout in (fhe.Layout.images(values.shape, SLOTS), fhe.Layout.column(values.shape, SLOTS)):
@@ -300,6 +306,7 @@ def test_negative_padding_crops():
     check_map(linear, values, convolved(values[:, 1:, :-2], kernel, stride=2, padding=((0, 1), (0, 0))))
 
 
+@pytest.mark.slow
 def test_a_transposed_convolution_goes_back():
     """<conv(x), y> = <x, transposed(y)>."""
     x, y, kernel = numbers((2, 7, 7)), numbers((3, 3, 3), 1), numbers((3, 2, 3, 3), 2)
@@ -318,6 +325,7 @@ def test_zeros_of_a_kernel_cost_nothing():
     check(simulated(numbers((1, 4, 4)), layout) @ nothing, np.zeros((1, 4, 4)))
 
 
+@pytest.mark.slow
 def test_training_a_kernel():
     """Gradients through the simulated circuit, in a jitted function, equal those in the clear."""
     values, kernel, wanted = numbers((2, 4, 4)), numbers((3, 2, 3, 3), 1), numbers((3, 2, 2), 2)
@@ -358,6 +366,7 @@ def pooled(values, window, stride, padding):
         return np.asarray(sums) / math.prod(sizes)
 
 
+@pytest.mark.slow
 def test_pooling_between_convolutions():
     """Channels stay where they are, also in gaps."""
     values, kernel = numbers((1, 8, 8)), numbers((8, 1, 3, 3), 1)

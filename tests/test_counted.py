@@ -45,6 +45,7 @@ def test_results_have_the_types_of_the_encrypted_circuit(name):
     assert flat[0] == flat[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_key_switches_are_those_of_the_examples_traces(name):
     function, x, _, _, _, made = case(name)

@@ -164,6 +164,7 @@ def test_automorphism(n):
         assert_equals_reference(lambda x, e=element: automorphism(x, e), x, seed=element)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cuda_compilation.find_nvcc() is None, reason="needs nvcc")
 def test_kernels_compile_without_warnings_or_spills(capsys):
     nvcc = cuda_compilation.find_nvcc()
@@ -173,6 +174,7 @@ def test_kernels_compile_without_warnings_or_spills(capsys):
     assert "NttColumns<true, WriteRows, InverseRows>" in kernels and " 100 " in kernels
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cuda_compilation.find_nvcc() is None, reason="needs nvcc")
 @pytest.mark.parametrize(
     ("body", "says"),
@@ -221,6 +223,7 @@ def test_what_is_declared_is_compiled():
     assert set(CALLS) <= native.handlers
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_lowering_for_cuda_calls_the_handler(name):
     function, batch = CALLS[name]
@@ -230,6 +233,7 @@ def test_lowering_for_cuda_calls_the_handler(name):
     assert lowered(function, batch, "cpu", "cuda").count(f"@{name}") == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_export_for_both(name):
     function, batch = CALLS[name]

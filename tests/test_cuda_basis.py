@@ -23,6 +23,7 @@ def test_convert_basis(sizes, n, arithmetic):
     assert_equals_reference(lambda x: convert_basis(x, source, target), x, seed=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terms", [2, 3, 4, 62, 130])
 @pytest.mark.parametrize("bits", [49, 61])
 def test_convert_basis_of_many_and_largest_residues(terms, bits, arithmetic):

@@ -67,6 +67,7 @@ def test_floats(limbs):
         assert_equals_cpu(lambda x: residues_to_float(x, moduli), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [(61,), (20, 61), (61, 61, 61, 20)])
 def test_long_chains(bits):
     """More digits than 128 bits hold products of, and places that are infinite."""

@@ -344,6 +344,7 @@ HOGS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HOGS)
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_large_header_takes_little_more_than_itself(path, name, inside):
@@ -372,6 +373,7 @@ for path in sys.argv[1:]:
 print("refused")"""
 
 
+@pytest.mark.slow
 def test_nothing_is_allocated_that_the_file_has_not(tmp_path):
     """In a process that may take 64 MiB more: files of a few kilobytes that speak of far larger tensors."""
     paths = [tmp_path / str(i) for i in range(8)]

@@ -8,6 +8,7 @@ from fhejax.arrays.layouts.layout import Layout
 from fhejax.arrays.products.diagonal_products import diagonals_times_vector
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name, shape",
     [

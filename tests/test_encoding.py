@@ -31,6 +31,7 @@ def random_values(seed, shape, real=True):
     return values if real else values + 1j * rng.uniform(-1, 1, shape)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("log_degree, scale_bits", [(3, 60), (5, 30), (8, 40), (11, 60), (14, 40)])
 def test_round_trip_error_is_that_of_rounding(log_degree, scale_bits):
     params = parameters(log_degree, scale_bits)
@@ -129,6 +130,7 @@ def test_default_dtypes_follow_the_flag(flag):
         assert fhe.decode(fhe.encode([1.0], PARAMS), dtype=jnp.complex64).dtype == "complex64"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("flag", FLAGS)
 def test_jit_and_vmap_give_the_same_plaintext(flag):
     with jax.enable_x64(flag):
@@ -244,6 +246,7 @@ def test_decode_refuses(unchecked):
         fhe.decode(fhe.encode([1.0], PARAMS), dtype=np.int32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("wrap", ["jit", "vmap", "jit of vmap", "jit of jit", "scan", "cond"])
 def test_checkify_finds_faults(flag, wrap):

@@ -47,6 +47,7 @@ def encrypted(number):
     return np.array([fhe.decrypt(secret, each, dtype="float64") for each in history]), history
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=6)
 @given(st.integers(1, 24), st.integers(1, STEPS))
 def test_the_steps_are_those_of_jax_grad(number, steps):
@@ -67,6 +68,7 @@ def test_the_slope_is_the_derivative_of_the_polynomial():
     np.testing.assert_allclose([a0, a1, 0, a3], powers * training.REACH ** np.arange(4), atol=1e-12 * abs(a0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [5, 8, 21])
 def test_the_noise_is_the_one_predicted(number):
     """One ciphertext that is partly filled, one that is full, three of which the last is partly filled."""
@@ -80,6 +82,7 @@ def test_the_noise_is_the_one_predicted(number):
         assert deviation < 2**-12 * np.max(np.abs(want.values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [5, 21])
 def test_encrypted_weights_are_those_in_the_clear(number):
     decrypted, _ = encrypted(number)
@@ -100,6 +103,7 @@ def test_levels():
         jax.eval_shape(run, *packed(5))
 
 
+@pytest.mark.slow
 def test_real_patients_stay_within_reach():
     """And the polynomial trains as well as the curve itself, within one test patient of 114, on several splits."""
     x, y = training.load_breast_cancer(return_X_y=True)

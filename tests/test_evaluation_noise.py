@@ -66,6 +66,7 @@ def slow_above(most, degrees):
     return [pytest.param(degree, marks=pytest.mark.slow if degree > most else ()) for degree in degrees]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["dense", "odd", "even", "sigmoid"])
 @pytest.mark.parametrize("degree", slow_above(7, [7, 15, 31, 63, 127, 255]))
 def test_error_is_the_predicted_one(degree, kind):
@@ -73,6 +74,7 @@ def test_error_is_the_predicted_one(degree, kind):
     check(coefficients, x, SMALL, chebyshev.chebval(x, coefficients))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", slow_above(31, SECURE))
 @pytest.mark.parametrize("public", [False, True])
 def test_in_secure_rings(degree, public):
@@ -81,6 +83,7 @@ def test_in_secure_rings(degree, public):
     check(coefficients, x, params, chebyshev.chebval(x, coefficients), public)
 
 
+@pytest.mark.slow
 def test_of_a_polynomial_in_each_slot():
     x, rng = points(7, SMALL), np.random.default_rng(1)
     coefficients = rng.normal(size=(8, SMALL.slots)) / np.arange(1, 9)[:, None]

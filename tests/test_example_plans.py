@@ -99,6 +99,7 @@ def one_less(keys):
         yield element, fhe.EvaluationKeys(keys.relinearization, rest | {element: lower(key)}, keys.params)
 
 
+@pytest.mark.slow
 @each_example
 def test_it_runs_with_exactly_the_keys_of_its_plan(name):
     function, x, values, secret, plan, keys = case(name)
@@ -111,6 +112,7 @@ def test_it_runs_with_exactly_the_keys_of_its_plan(name):
     assert abs(fhe.precision(np.asarray(simulated.values), got) - predicted) < 2
 
 
+@pytest.mark.slow
 @each_example
 def test_every_key_of_the_plan_is_needed(name):
     """Without one, or with one for lower levels only, tracing fails; or, where `rotate` composes it of others, the

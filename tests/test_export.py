@@ -62,6 +62,7 @@ def exported(function, *arguments, checks=None):
     return jax.export.export(function, disabled_checks=checks)(*arguments).serialize()
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", VALUES)
 def test_types_come_back(name, x64):
@@ -111,6 +112,7 @@ program = jax.export.deserialize(bytearray(open(d + "/program", "rb").read()))
 fhe.save(d + "/out", program.call(fhe.load(d + "/keys"), fhe.load(d + "/x")))"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", ["0", "1"])
 def test_another_process_runs_the_program(tmp_path, x64, monkeypatch):
     (tmp_path / "program").write_bytes(exported(program, keys(), ciphertext()))

@@ -37,6 +37,7 @@ KNOWN = [
 ENTRIES = [(f, domain, 8 * 2**place - 1, bits) for f, domain, row in KNOWN for place, bits in enumerate(row)]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("f, domain, degree, bits", ENTRIES)
 def test_interpolation_has_the_known_errors(f, domain, degree, bits):
     assert abs(fit(f, domain, degree).report.bits + bits) < 0.2
@@ -78,6 +79,7 @@ def test_parity_is_about_the_middle_of_the_domain():
 # --- under JAX ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("method", ["chebyshev", "minimax"])
 def test_fits_stand_inside_of_traced_functions(method, x64):
@@ -180,6 +182,7 @@ def test_report_is_no_part_of_the_pytree():
 # --- the least degree --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["chebyshev", "minimax"])
 @pytest.mark.parametrize(
     "f, domain, tolerance, parity",
@@ -199,6 +202,7 @@ def test_least_degree(method, f, domain, tolerance, parity):
         assert fit(f, domain, degree, method, parity=parity).report.sup_error > tolerance
 
 
+@pytest.mark.slow
 def test_least_degree_where_interpolation_is_not_monotone():
     """Interpolation of |x| is better at even degrees, the minimax error is the same at the odd ones above them."""
     best = fit(jnp.abs, (-1, 1), method="minimax", tolerance=0.03)
@@ -206,6 +210,7 @@ def test_least_degree_where_interpolation_is_not_monotone():
     assert fit(jnp.abs, (-1, 1), tolerance=0.03).report.sup_error <= 0.03
 
 
+@pytest.mark.slow
 def test_tolerance_that_nothing_reaches():
     with pytest.raises(ValueError, match=r"at degree 1023 is .* still above tolerance = 1e-09; allow a larger one"):
         fit(jnp.abs, (-1, 1), tolerance=1e-9)

@@ -42,6 +42,7 @@ def gelu(x):
 # --- the loss ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_loss_is_its_definition():
     c, x = np.array([0.3, -0.7, 0.2, 0.05]), DATA.ravel()
     grid = guard_points(DOMAIN, 3)
@@ -60,6 +61,7 @@ def test_the_loss_is_its_definition():
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("per_slot", [False, True])
 @pytest.mark.parametrize("parity", [None, "odd"])
 def test_the_fit_reports_that_loss(parity, per_slot):
@@ -78,6 +80,7 @@ def test_the_fit_reports_that_loss(parity, per_slot):
     assert fitted.report.sup_error == pytest.approx(abs(series(columns, grid, (-5, 5)) - np.tanh(grid)).max(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_smooth_maximum_is_below_the_maximum_and_near_it():
     """mean e^16 is at least 1/513 of the largest, of which the 16th root is 0.677."""
     c = np.zeros(16)
@@ -115,6 +118,7 @@ def test_noise_of_terms_is_what_roundings_make():
 # --- the fit -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [None, optax.lbfgs(), optax.chain(optax.clip(1.0), optax.adam(0.03))])
 def test_any_optimizer_comes_to_the_same_polynomial(optimizer):
     """The loss is convex: its least is no matter of the way there."""
@@ -125,6 +129,7 @@ def test_any_optimizer_comes_to_the_same_polynomial(optimizer):
     np.testing.assert_allclose(fitted(DATA), polished(DATA), rtol=0, atol=0.02 * polished.report.sup_error)
 
 
+@pytest.mark.slow
 def test_weight_of_the_maximum_trades_mean_for_sup():
     reports = [fit_gradient(gelu, DOMAIN, 7, samples=DATA, sup_weight=2.0**-k).report for k in (0, 5, 10, 15)]
     assert [each.mean_error for each in reports] == sorted((each.mean_error for each in reports), reverse=True)
@@ -139,6 +144,7 @@ def test_a_polynomial_stays_itself():
     assert fit_gradient(lambda x: 0.0 * x, (-2, 2), 3).report.sup_error == 0
 
 
+@pytest.mark.slow
 def test_coefficients_keep_their_bound_and_their_grid():
     free = fit_gradient(gelu, DOMAIN, 7, samples=DATA)
     bound = 0.8 * abs(free.coefficients).max()
@@ -159,6 +165,7 @@ def test_coefficients_keep_their_bound_and_their_grid():
     assert losses[0] < 0.9 * losses[1]  # better than rounding what was fitted without
 
 
+@pytest.mark.slow
 def test_noise_keeps_slopes_small():
     """What decryption will show is the error with the noise in it; the fit that knows the noise has less of that."""
     deviation = 0.3
@@ -168,6 +175,7 @@ def test_noise_keeps_slopes_small():
     assert knowing < 0.95 * plain
 
 
+@pytest.mark.slow
 def test_progress_is_told_and_changes_nothing(capsys):
     class Meter:
         ticks = ()
@@ -185,6 +193,7 @@ def test_progress_is_told_and_changes_nothing(capsys):
         np.testing.assert_allclose(other.coefficients, fitted.coefficients, rtol=0, atol=1e-12)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("x64", [False, True])
 def test_x64_makes_no_difference_and_stays(x64):
     with jax.enable_x64(x64):
@@ -245,6 +254,7 @@ def compared(degree, per_slot, **options):
     return min(won[:2]), min(won[2:]), others[1].report.bits - fitted.report.bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", DEGREES)
 def test_beats_both_by_two_bits_with_a_polynomial_for_each_unit(degree):
     """Mean error, on 64 units that are 64 slots; the sup error, of the worst unit, is at most three bits larger.
@@ -288,6 +298,7 @@ def most_to_win(degree):
     return math.log2(np.mean((series(minimax.coefficients, train, (-end, end)) - gelu(train)) ** 2) ** 0.5 / best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", DEGREES)
 def test_one_polynomial_for_all_units_wins_what_there_is(degree):
     """Two bits against interpolation; against minimax less, since no polynomial of the degree could win more.
@@ -343,6 +354,7 @@ def training_start(slots, dtype):
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), variables), jnp.asarray(x, dtype), jnp.asarray(y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [None, 16])
 def test_gradients_inside_of_training_are_differences(slots):
     with jax.enable_x64(True):
@@ -353,6 +365,7 @@ def test_gradients_inside_of_training_are_differences(slots):
     assert all(np.any(leaf != 0) for leaf in jax.tree.leaves(gradients))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots, x64", [(None, True), (None, False), (16, False)])
 def test_weights_coefficients_and_range_train_together(slots, x64):
     with jax.enable_x64(x64):

@@ -26,6 +26,7 @@ def viewed_both(x, values, data, most):
     return x, values, refused
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("shape, name", LAYOUTS)
 def test_entries_have_places_of_their_own(shape, name):
     layout = LAYOUTS[shape, name]
@@ -35,6 +36,7 @@ def test_entries_have_places_of_their_own(shape, name):
     check(simulated(numbers(shape), layout), numbers(shape))
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_views_are_numpys(data):

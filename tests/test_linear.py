@@ -30,6 +30,7 @@ import fhejax as fhe
 # --- what it computes -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 7), (7, 1), (1, 1), (33, 17), (SLOTS, 2), (50, 30)])
@@ -125,6 +126,7 @@ def test_permutation_is_indexing(indices):
     assert np.abs(got - expected).max() < bound(transform)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize(
     "function", [jnp.cumsum, jnp.flip, lambda x: jnp.convolve(x, jnp.array([1.0, -2.0, 1.0])), lambda x: x[::2] * 1j]
@@ -184,6 +186,7 @@ def test_composed_of_seeded_keys():
     np.testing.assert_array_equal(seeded.data, applied(transform, x).data)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("log_degree", [3, 5, 11, 12])
 def test_lowerings_agree_for_every_block_size(log_degree):
     params = fhe.Parameters.for_depth(2, log_degree=log_degree, security=None)

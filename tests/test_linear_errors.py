@@ -39,6 +39,7 @@ def rms(values):
     return np.sqrt(np.mean(np.abs(values) ** 2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("complex_, size", [(False, 1.0), (True, 100.0)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("params", [SECURE, NARROW])
@@ -97,6 +98,7 @@ def row_weights(transform):
     return np.mean(np.abs(np.asarray(decoded)) ** 2, axis=-1)
 
 
+@pytest.mark.slow
 def test_equals_the_sum_of_rotated_products():
     """The definition, by the operations that users know, within the errors of both."""
     matrix, values = random(0, 30, 30), random(1, 30)
@@ -115,6 +117,7 @@ def test_equals_the_sum_of_rotated_products():
     assert np.abs(errors[0] - errors[1]).max() < 2 * bound(transform)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("x64", [False, True])
 def test_simulated_values_are_differentiated(x64):
     def loss(matrix, values):

@@ -34,6 +34,7 @@ class Values:
         self.values = values
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("shape, name", [case for case in LAYOUTS if case[0]])
 def test_every_layout_from_both_sides(shape, name):
     x = Values(numbers(shape))
@@ -45,6 +46,7 @@ def test_every_layout_from_both_sides(shape, name):
     check_map(x, right, name, layout="row")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["row", "replicated", "diagonal", "columns", "dense"])
 def test_operators_of_simulated_arrays(name):
     x, values = simulated(numbers((3, 4)), layouts_of((3, 4))[name]), numbers((3, 4))
@@ -59,6 +61,7 @@ def test_operators_of_simulated_arrays(name):
         assert y.level == TOP - 1
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 4),
     st.integers(1, 9),
@@ -93,6 +96,7 @@ def test_the_new_axis_stands_where_the_old_one_stood():
     assert fhe.matmul_map(row, np.ones((3, 2)), PARAMS, layout="column").target == Layout.column((4, 2), SLOTS)
 
 
+@pytest.mark.slow
 def test_one_map_serves_all_ciphertexts_of_a_batch():
     """Rows that lie in several ciphertexts take the plaintexts of one."""
     x = simulated(numbers((21, 4)), Layout.row((21, 4), SLOTS))
@@ -121,6 +125,7 @@ def test_columns_take_no_key():
     check(x @ numbers((5, 4), 1) + 1, numbers((3, 5)) @ numbers((5, 4), 1) + 1, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 def test_arrays_of_numpy_and_jax_on_the_left(x64):
     with jax.enable_x64(x64):
@@ -159,12 +164,14 @@ def test_encrypted_vectors():
     check(x.dot(vector), matrix.dot(vector))
 
 
+@pytest.mark.slow
 def test_encrypted_matrices():
     first, second = numbers((4, 4)), numbers((4, 4), 1)
     x, y = (fhe.EncryptedArray.simulate(values, WIDE, "replicated") for values in (first, second))
     check(x @ y, first @ second)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["row", "replicated"])
 def test_outer(name):
     first, second = numbers((3,)), numbers((5,), 1)
@@ -214,6 +221,7 @@ def test_column_times_row():
         check_map(column, Values(row), name)
 
 
+@pytest.mark.slow
 def test_large_matrix_in_several_ciphertexts_times_a_vector():
     matrix, vector = numbers((12, 49)), numbers((49,), 1)
     for name in ("row", "column", "columns", "dense"):
@@ -229,6 +237,7 @@ def test_rows_and_columns_together_longer_than_the_slots(columns):
         check_map(Values(numbers((7,))), numbers((7, columns), 1), name)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["row", "interleaved"])
 def test_products_of_different_shapes_in_a_row(name):
     x, first, second = numbers((3, 5)), numbers((5, 2), 1), numbers((2, 7), 2)
@@ -237,6 +246,7 @@ def test_products_of_different_shapes_in_a_row(name):
     check((second.T @ (y @ first).T).T * 2, (x @ first) @ second * 2)
 
 
+@pytest.mark.slow
 def test_sums_after_products_and_broadcasts():
     """Copies are not counted, and sizes that are no powers of two leave nothing behind."""
     x = simulated(numbers((2, 3)), Layout.replicated((2, 3), SLOTS))
@@ -248,6 +258,7 @@ def test_sums_after_products_and_broadcasts():
     check((x @ numbers((3, 5), 1)).sum(0), (numbers((2, 3)) @ numbers((3, 5), 1)).sum(0))
 
 
+@pytest.mark.slow
 def test_row_order_becomes_column_order():
     x = simulated(numbers((5, 3)), Layout.row((5, 3), SLOTS))
     check(x.to_layout("column").T, numbers((5, 3)).T)

@@ -141,6 +141,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_encrypted(name, x64):
@@ -154,6 +155,7 @@ def test_encrypted(name, x64):
     assert np.abs(got - a @ b).max() < 2.0**-20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["square", "columns of ciphertexts"])
 def test_errors_are_as_predicted(name):
     x, y, x_shape, y_shape = CASES[name]
@@ -197,6 +199,7 @@ def check_twice(size, params, layout):
     assert 0.5 < np.sqrt(np.mean((got - values) ** 2) / np.mean(variance)) < 1.3
 
 
+@pytest.mark.slow
 def test_twice_in_a_row():
     check_twice(8, PARAMS, "replicated")
 

@@ -48,6 +48,7 @@ def grid(domain, points=20_001):
 # --- certificates ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("degree", [1, 2, 7, 16, 31, 63])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_certificates(name, degree):
@@ -62,6 +63,7 @@ def test_certificates(name, degree):
         assert report.sup_error - report.lower_bound < 2.0**-38 * largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gelu", "tanh", "abs", "sign"])
 def test_certificates_of_degree_127(name):
     assert minimax(*FUNCTIONS[name], 127).report.gap < 1e-4
@@ -77,6 +79,7 @@ def test_the_error_alternates(x64):
     assert 1 + np.count_nonzero(np.diff(extreme)) == 8
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(-2, 2), min_size=3, max_size=6), st.integers(0, 12), st.floats(0.5, 3))
 def test_between_the_lower_bound_and_interpolation(frequencies, degree, width):
@@ -99,6 +102,7 @@ def linear_program(f, x, degree, weight=np.ones_like):
     ).fun
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("domain", [(-1, 1), [(-1, -0.3), (0.5, 1)], [(-2, -1), (-0.1, 0.1), (1.5, 2)]])
 @pytest.mark.parametrize("weight", [None, lambda x: np.exp(-x), lambda x: 1 / (0.1 + x**2)])
 def test_equals_a_linear_program(domain, weight):
@@ -154,6 +158,7 @@ def test_a_line_for_the_sign():
     assert minimax(jnp.sign, ABOUT_ZERO, 1, parity="odd").report.sup_error == pytest.approx(0.99 / 1.01)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("parity", [None, "odd"])
 @pytest.mark.parametrize("degree", [3, 8, 31, 63])
 def test_polynomials_are_found_exactly(parity, degree):
@@ -180,12 +185,14 @@ def test_odd_functions_have_odd_best_polynomials(degree):
     np.testing.assert_allclose(free.coefficients, odd.coefficients, atol=1e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("degree", [2, 3, 10, 63])
 def test_even_functions(degree):
     free, even = (minimax(jnp.abs, (-1, 1), degree, parity=parity).report for parity in (None, "even"))
     assert free.sup_error == pytest.approx(even.sup_error, rel=1e-6) and even.gap < 1e-6
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gap", [0.5, 2**-5, 2**-13, 2**-20])
 @pytest.mark.parametrize("degree", [1, 7, 31, 63])
 def test_odd_polynomials_for_the_sign(gap, degree):
@@ -196,12 +203,14 @@ def test_odd_polynomials_for_the_sign(gap, degree):
 # --- more digits -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_in_more_digits():
     for f, exact, degree in [(jnp.exp, mpmath.exp, 7), (jnp.abs, abs, 8)]:
         double, more = minimax(f, (-1, 1), degree).report, minimax(exact, (-1, 1), degree, digits=30).report
         assert more.lower_bound == pytest.approx(double.lower_bound, rel=1e-6) and more.gap < 1e-6
 
 
+@pytest.mark.slow
 def test_lower_bounds_below_double_precision():
     """The sup error is then that of rounding the coefficients."""
     report = minimax(mpmath.exp, (-1, 1), 17, digits=40).report
@@ -241,6 +250,7 @@ def test_jumps_have_no_good_polynomial():
         assert report.sup_error == pytest.approx(0.5, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_noise_is_no_polynomial():
     """Random values at each point, the same at each call."""
     noise = lambda x: np.modf(np.abs(np.sin(1e4 * x) * 1e5))[0]
@@ -250,6 +260,7 @@ def test_noise_is_no_polynomial():
         assert "did not converge" in str(error) and "take a lower degree" in str(error)
 
 
+@pytest.mark.slow
 def test_series_too_large_between_the_intervals():
     with pytest.raises(ConvergenceError, match=r"rounded to doubles: .* a lower degree"):
         minimax(*FUNCTIONS["exp on three"], 127)
@@ -294,6 +305,7 @@ RELU = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bits", RELU)
 def test_published_degrees_reach_the_published_precision(bits):
     polynomials = sign_composition(*RELU[bits])
@@ -301,6 +313,7 @@ def test_published_degrees_reach_the_published_precision(bits):
     assert np.max(x * np.abs(1 - composed(polynomials, x)) / 2) < 2.0**-bits
 
 
+@pytest.mark.slow
 def test_degrees_15_15_27_have_13_bits_in_13_levels():
     polynomials = sign_composition((15, 15, 27))
     assert polynomials[-1].report.sup_error < 2.0**-13 and polynomials[-1].report.gap < 1e-6
@@ -312,6 +325,7 @@ def test_compositions_are_kept():
     assert sign_composition([3, 5], 0.2) is sign_composition((3, 5), 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "gap, error, degrees",
     [(0.9, 0.5, (3,)), (2**-3, 2**-4, (3, 7)), (2**-6, 2**-8, (15, 27)), (2**-13, 2**-20, (15, 15, 29, 29))],

@@ -30,6 +30,7 @@ def test_kernels_are_loaded_and_older_than_the_runtime():
     assert tuple(extension.XLA_FFI_API) <= _compat.runtime_ffi_version()
 
 
+@pytest.mark.slow
 def test_newer_kernels_are_refused_and_jax_goes_on():
     """A handler built for a newer FFI would keep every JAX backend from starting: the references serve instead."""
     out = run(
@@ -91,6 +92,7 @@ def test_every_instruction_set_has_the_same_bits():
     assert run(show, FHEJAX_INSTRUCTION_SET="portable") == "portable\n"
 
 
+@pytest.mark.slow
 def test_an_unknown_instruction_set_is_named():
     code = (
         "import warnings\n"

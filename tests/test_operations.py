@@ -37,6 +37,7 @@ def fresh(index: int) -> tuple[fhe.Ciphertext, np.ndarray]:
     return operand("ciphertext", index)
 
 
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("operation", (OPERATIONS | VARIANTS).values(), ids=OPERATIONS | VARIANTS)
 def test_is_what_numpy_makes_of_the_values(operation):
     result, means = operation.run(keys(), *entries(operation)), expected(operation)
@@ -279,6 +280,7 @@ def test_rotation_paths():
 SHAPES = [(2, 1, 2), (0,), *(pytest.param(shape, marks=pytest.mark.slow) for shape in ((1,), (3,), (2, 0)))]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "number" not in name and "encrypt" not in name])
 def test_a_batch_is_its_entries(name, shape):

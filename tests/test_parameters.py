@@ -34,6 +34,7 @@ def check(params):
         assert params.scale_at(level) == params.scale_at(level + 1) ** 2 / params.moduli[level + 1]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("depth", [0, 1, 2, 3, 4, 6, 7, 8, 9, 12, 15, 18, 19, 26, 34, 38, 60])
 @pytest.mark.parametrize("security, attack_model", [(128, "classical"), (128, "quantum"), (192, "classical")])
 def test_for_depth_is_the_smallest_ring_within_the_limit(depth, security, attack_model):
@@ -123,6 +124,7 @@ def test_too_deep_for_the_ring_given():
     assert Parameters.for_depth(8, log_degree=14).max_level == 8
 
 
+@pytest.mark.slow
 def test_too_deep_for_any_ring():
     with pytest.raises(InsecureParametersError) as caught:
         Parameters.for_depth(90)
@@ -249,6 +251,7 @@ def test_survives_pickle_and_copy(params):
         assert again == params and hash(again) == hash(params) and again.security == params.security
 
 
+@pytest.mark.slow
 def test_the_hash_is_the_same_in_every_process():
     program = "from fhejax.parameters.parameters import Parameters; print(hash(Parameters.preset('n13')))"
     child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -76,6 +76,7 @@ def test_plans_are_exact_and_deep_as_promised(coefficients, x):
     check_plan([coefficients], x)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.sets(st.integers(1, 130), min_size=1, max_size=6), st.integers(-5, 5))
 def test_sparse_plans_too(places, x):
@@ -88,6 +89,7 @@ def test_several_series_at_once(many, x):
     check_plan(many, x)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pattern", [dense(1023), odd(1023), even(1023)], ids=["dense", "odd", "even"])
 def test_degree_1023_is_exact(pattern):
     check_plan([[7 * i % 19 - 9 or 1 if there else 0 for i, there in enumerate(pattern)]], 2)
@@ -104,6 +106,7 @@ PUBLISHED = {7: 4, 15: 7, 31: 11, 63: 16, 127: 24, 255: 33}
 SWITCHES = [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 5, 6, 6, 7, 6, 7, 7, 7, 7, 8, 8, 8, 8, 8, 8, 8, 8, 9, 9, 10]
 
 
+@pytest.mark.slow
 def test_costs():
     assert [planned((dense(degree),)).cost[0] for degree in range(1, 32)] == SWITCHES
     for parity, costs in ((dense, COSTS), (odd, ODD), (even, EVEN)):
@@ -141,6 +144,7 @@ def operands():
     return fhe.encrypt(SEEDS[1], sk, np.zeros(TINY.slots)), fhe.evaluation_keys(SEEDS[2], sk)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("degree", COSTS)
 def test_programs_have_these_products_and_levels(degree, operands):
     polynomial = fhe.Polynomial(np.ones(degree + 1))
@@ -175,6 +179,7 @@ def test_known_zeros_save_key_switches(places, most, operands):
     assert cost_of(program, *operands)[0] == most
 
 
+@pytest.mark.slow
 def test_planning_is_done_once():
     planned.cache_clear()
     plan = planned((dense(1023),))

@@ -156,6 +156,7 @@ def test_the_plan(name):
     assert plan.extra_key_switches == 0
 
 
+@pytest.mark.sampled(5)
 @each_circuit
 def test_the_function_runs_with_the_keys_of_the_plan(name):
     function, x, meaning, *_ = CIRCUITS[name]
@@ -178,6 +179,7 @@ def one_less(keys):
         yield fhe.EvaluationKeys(keys.relinearization, rest | {element: lower}, PARAMS)
 
 
+@pytest.mark.sampled(6)
 @each_circuit
 def test_every_key_of_the_plan_is_needed_to_its_level(name):
     """Without it tracing fails, or where other steps compose the rotation, it takes more key switches."""
@@ -246,6 +248,7 @@ def test_shapes_of_encrypt():
     assert fhe.plan_keys(matrix_product, x) == planned("matrix product")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in CIRCUITS if name not in ("vmap", "sparse", "cond")])
 def test_simulated_values_need_the_same_keys(name):
     assert fhe.plan_keys(CIRCUITS[name][0], fhe.simulate(VALUES[0], PARAMS)) == planned(name)
@@ -340,6 +343,7 @@ def test_one_set_of_keys_for_each_user():
         plan.generate(seed(2), secrets)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seeded", [False, True])
 @pytest.mark.parametrize("lowering", ["native", "composed"])
 def test_hoisting_with_keys_of_several_levels(seeded, lowering):
@@ -367,6 +371,7 @@ def test_keys_of_a_plan_in_a_file(tmp_path):
 # --- within a memory limit ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["matrix product", "two matrices", "rotate_many", "sum_slots", "jit", "cond"])
 @pytest.mark.parametrize("seeded", [False, True])
 def test_within(name, seeded):
@@ -448,6 +453,7 @@ def test_any_choice_composes_all_rotations_within_the_limit(rotations, number):
         assert len(path) == len(find_path(each.step, tuple(s for s in chosen if chosen[s] >= each.level), SLOTS))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [range(1, 16), range(2, 16, 2), (1, 4, 5, 9, 13)], ids=str)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_the_choice_is_the_best_where_it_can_be_tried(steps, number):

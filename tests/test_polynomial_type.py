@@ -44,6 +44,7 @@ def random(degree, seed=0, *slots):
 coefficients = st.lists(st.floats(-4, 4, width=32), min_size=1, max_size=12).map(np.array)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_reported_cases_in_the_clear(case):
     close(values(case.polynomial, case.x), case.right)
@@ -59,6 +60,7 @@ def test_reported_cases_cover_every_thread():
 # --- values ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "dtype", ["float8_e4m3fn", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 )
@@ -70,6 +72,7 @@ def test_any_type_comes_back(dtype):
         close(np.asarray(got.astype(complex)), chebyshev.chebval([-0.5, 0.25, 1.0], [0.5, -1.0, 0.25]), 0.07)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("x64", [False, True])
 def test_one_polynomial_a_slot(x64):
     c, within = random(5, 0, 41), 1e-13 if x64 else 1e-5
@@ -238,6 +241,7 @@ def traced(function):
     return lambda *series: jax.jit(lambda *c: function(*(fhe.Polynomial(x, DOMAIN) for x in c)).coefficients)(*series)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("slots", [(), (3,)])
 def test_traced_coefficients_give_the_same(slots):
     a, b = random(5, 1, *slots), random(4, 2)
@@ -264,6 +268,7 @@ def test_traced_coefficients_give_the_same(slots):
         close(got, known, 1e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "function",
     [
@@ -464,6 +469,7 @@ def test_plot_draws_the_curve(plt):
     assert p.plot(ax=own) is own and len(plt.get_fignums()) == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("f", [np.tanh, jnp.tanh, lambda x: 0 * x + 0.5])
 def test_plot_draws_the_error_below(f, plt):
     p = fhe.Polynomial([0.5], DOMAIN)

@@ -313,6 +313,7 @@ def rounding(x64, x, polynomial, right):
     return 4 * float(jnp.finfo(np.float64 if x64 else np.float32).eps) * scale
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize(
     "case",
@@ -334,6 +335,7 @@ def test_reported_cases(case, x64):
     assert np.max(np.abs(decrypted(secret, encrypted)[:count] - case.right)) <= 3 * np.max(np.abs(simulated.errors))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("domain", [(-1e-9, 1e-9), (1, 1 + 2**-20), (-1e9, 1e9), (-1e-3, 1e9), (0, 2**-40)])
 def test_narrow_and_wide_domains(domain, sk, keys):
     """A narrow domain has a factor that amplifies errors, a wide one a factor that is rounded noticeably."""
@@ -399,6 +401,7 @@ def test_one_of_several_has_the_same_bits(ct, keys):
         np.testing.assert_array_equal(out.data, fhe.evaluate(polynomial, ct, keys).data)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "degree, traced, domain",
     [(d, traced, (-2.0, 4.0)) for d in (0, 1, 2) for traced in (False, True)]
@@ -435,6 +438,7 @@ def test_columns_of_zeros_are_known(ct, keys):
     assert fhe.evaluate(fhe.Polynomial(coefficients), ct, keys).level == ct.level - 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("x64", [False, True])
 def test_gradients_by_coefficients_of_simulated_values(x64):
     coefficients, x = np.random.default_rng(3).normal(size=(5, PARAMS.slots)), np.linspace(-0.9, 0.9, PARAMS.slots)

@@ -65,6 +65,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name, x64", [*((name, False) for name in PROGRAMS), ("eager", True), ("jit of grad", True)])
 def test_worst_value_and_line_are_told(name, x64):
     with jax.enable_x64(x64):
@@ -132,6 +133,7 @@ def test_a_constant_and_small_imaginary_parts_are_silent():
     assert not told(curve, INSIDE + 0.05j)
 
 
+@pytest.mark.slow
 def test_noise_in_the_values_is_allowed_for():
     coarse = fhe.Parameters.from_bits(10, (40, 25, 25, 25), (41,), scale_bits=25, digit_size=1, security=None)
     x = fhe.simulate(np.full(coarse.slots, 2.0), coarse, noise_seed=1)

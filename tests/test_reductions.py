@@ -12,6 +12,7 @@ from fhejax.arrays.layouts.layout import Layout
 # --- sums ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.data())
 @some(100)
 def test_sums_are_numpys(data):
@@ -29,6 +30,7 @@ def test_sums_are_numpys(data):
     check(y, values.sum(axis=axis, keepdims=keepdims))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "shape, name", [case for case in LAYOUTS if case[1] in ("row", "column", "interleaved", "columns")]
 )
@@ -58,6 +60,7 @@ def test_a_sum_takes_few_rotations(count):
     check(x.sum(), numbers((count,)).sum())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_means_and_variances(axis, keepdims):
@@ -77,6 +80,7 @@ def test_a_mean_leaves_zeros_elsewhere():
     assert np.abs(np.asarray(y.ciphertext.values).ravel()[rest]).max() < 1e-6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["row", "replicated"])
 def test_norm(name):
     params = fhe.Parameters.for_depth(9, log_degree=5, security=None)
@@ -86,6 +90,7 @@ def test_norm(name):
     assert np.abs(y.decrypt(None) - np.linalg.norm(values, axis=1)).max() < 2.0**-11
 
 
+@pytest.mark.slow
 def test_complex_variance():
     values = numbers((2, 4)) + 1j * numbers((2, 4), 1)
     x = fhe.EncryptedArray.simulate(values, PARAMS)

@@ -114,6 +114,7 @@ def test_moduli_beyond_the_largest_double(lowering):
     np.testing.assert_allclose(got[2:4], [2.0**900, -(2.0**900)], rtol=5 * 2.0**-53)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bits", [(61,) * 70, (40,) * 70, (61, 40) * 35, (49, 50, 51, 52, 53) * 4])
 def test_long_chains(bits):
     moduli = chain(64, bits)

@@ -41,11 +41,13 @@ def test_the_table_has_operations_with_keys():
     assert len(KEYED) >= 10 and "negate" not in KEYED
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KEYED)
 def test_eager(name):
     same(ALL[name].run(seeded(), *entries(ALL[name])), expected(name))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KEYED)
 def test_lowerings(name):
     wanted, operands = expected(name), entries(ALL[name])
@@ -54,6 +56,7 @@ def test_lowerings(name):
     assert_equals_reference(wanted, jax.jit(ALL[name].run), seeded(), *operands)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KEYED)
 def test_jit_of_vmap(name):
     operands = stacked(ALL[name], 3)

@@ -39,6 +39,7 @@ def path(tmp_path):
     return tmp_path / "value.safetensors"
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", EVERY)
 def test_round_trip(path, name, x64):
@@ -95,6 +96,7 @@ x, keys = (fhe.load(f"{sys.argv[1]}/{name}") for name in ("x", "keys"))
 fhe.save(sys.argv[1] + "/out", fhe.rotate(fhe.square(x, keys), 1, keys))"""
 
 
+@pytest.mark.slow
 def test_another_process_goes_on_from_the_files(tmp_path):
     params = fhe.Parameters.for_depth(2, log_degree=6, security=None)
     seeds = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)

@@ -45,6 +45,7 @@ def types_of(result):
     ]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ENCRYPTED)
 def test_types_and_values_are_those_of_the_encrypted_circuit(name):
     operation = ENCRYPTED[name]
@@ -55,6 +56,7 @@ def test_types_and_values_are_those_of_the_encrypted_circuit(name):
     np.testing.assert_allclose(values, operations.expected(operation), atol=2e-6, rtol=2e-6)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", ENCRYPTED)
 def test_real_keys_are_accepted(name):
     operation = ENCRYPTED[name]
@@ -114,6 +116,7 @@ CIRCUITS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "params, secret_key",
     [
@@ -147,6 +150,7 @@ def test_difference_of_equal_values_is_exact():
     assert not np.any((x - x).errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 64, 4096])
 def test_sparse_packing(slots):
     params, key = SECURE, keys(SECURE)
@@ -181,6 +185,7 @@ def _diagonals(level):
     return fhe.LinearTransform.from_diagonals({0: PHASES, 1: PHASES[::-1]}, SECURE, level)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", COMPLEX)
 @pytest.mark.parametrize("noisy", [False, True])
 def test_complex_values(name, noisy):
@@ -250,6 +255,7 @@ WEIGHTS = jnp.array([0.7, -0.3, 0.2])
 DEEP = fhe.Parameters.for_depth(5, log_degree=5, security=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_seed, x64", [(None, False), (5, True)])
 def test_jit_and_vmap_change_nothing(noise_seed, x64):
     with jax.enable_x64(x64):
@@ -272,6 +278,7 @@ def test_scan_and_cond_carry_one_type():
     assert (rolled.level, rolled.scale, rolled.shape) == (x.level, x.scale, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_seed", [None, 7])
 def test_gradients_equal_finite_differences(noise_seed):
     with jax.enable_x64(True):
@@ -292,6 +299,7 @@ def test_gradients_equal_finite_differences(noise_seed):
             np.testing.assert_allclose(by_scale, slope, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_in_the_values():
     """One draw of the errors that are predicted; another for another seed, and for each entry of a batch."""
     with jax.enable_x64(True):

@@ -51,6 +51,7 @@ print("finished")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "seeded", "batched"),
     [

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 from making import made_once
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -136,6 +137,7 @@ def decrypted():
     return np.asarray(fhe.decrypt(secret, scores, dtype="float64"))
 
 
+@pytest.mark.slow
 def test_all_of_it_is_trained():
     weights, losses = trained()
     assert np.mean(losses[-20:]) < 0.15 * losses[0]
@@ -145,11 +147,13 @@ def test_all_of_it_is_trained():
     assert np.mean(scores.argmax(-1) == digits()[3]) > 0.87  # with GELU, in the clear, it is 0.89 to 0.93
 
 
+@pytest.mark.slow
 def test_ranges_hold_the_test_images():
     for entering in simulated()[1]:
         assert 0.3 < np.max(np.abs(entering.values)) < 1
 
 
+@pytest.mark.slow
 def test_encrypted_predictions_are_the_simulated_ones():
     """Image by image, for all of them; the noise is what the simulation says, and the margins are far above it."""
     values = np.asarray(simulated()[0].values, np.float64)

@@ -146,12 +146,14 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.sampled(24)
 @each(OPERATIONS)
 @pytest.mark.parametrize("transform", EVERYWHERE)
 def test_jit_and_vmap_give_the_bits_of_the_eager_call(transform, name):
     same(*EVERYWHERE[transform](name, OPERATIONS[name].run))
 
 
+@pytest.mark.sampled(24)
 @each(OPERATIONS, ONCE)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transform_gives_the_bits_of_the_eager_call(transform, name):
@@ -180,6 +182,7 @@ def repeated(name, times):
     return x
 
 
+@pytest.mark.sampled(6)
 @each(CARRIED)
 def test_loops_carry_ciphertexts(name):
     run, (x, *others) = OPERATIONS[name].run, entries(OPERATIONS[name])
@@ -195,6 +198,7 @@ def test_a_loop_over_levels_is_refused():
         jax.lax.fori_loop(0, 2, lambda _, x: fhe.square(x, keys().evaluation), x)
 
 
+@pytest.mark.sampled(6)
 @each(CARRIED)
 def test_a_donated_ciphertext_is_overwritten(name):
     run = OPERATIONS[name].run
@@ -249,6 +253,7 @@ def test_keys_made_under_vmap_are_those_made_one_by_one(flag):
     same(_users(flag), stack([keys(user) for user in range(3)], (3,)))
 
 
+@pytest.mark.sampled(8)
 @each(OPERATIONS, ONCE)
 def test_many_users_in_one_launch(name, flag):
     """Keys and operands mapped together: user i computes on what is encrypted for user i."""
@@ -306,6 +311,7 @@ EXACT = [
 ]
 
 
+@pytest.mark.sampled(16)
 @each(EXACT)
 def test_whole_operations_are_their_compositions(name):
     expected, operands = eager(name), entries(OPERATIONS[name])
@@ -412,6 +418,7 @@ print(hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(r
 """
 
 
+@pytest.mark.slow
 @BOTH_FLAGS
 def test_the_persistent_cache_gives_the_same_bits(tmp_path, flag):
     environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).parent), "JAX_ENABLE_X64": str(int(flag))}
