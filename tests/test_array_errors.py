@@ -168,6 +168,7 @@ def test_too_few_copies():
     assert "too few copies" in str(raised(lambda x: x + np.ones((4, 1, 1)), MATRIX))
 
 
+@pytest.mark.slow
 def test_sums_that_ciphertexts_cut():
     x = fhe.EncryptedArray.simulate(numbers((4, 7)), PARAMS, "dense")
     assert typed(raised(lambda x: x.sum(1), x)) == "x.to_layout('row').sum(1)"

@@ -62,7 +62,7 @@ def test_arithmetic_with_arrays_in_the_clear(data, operation):
     check(x / (plain + 2), values / (plain + 2))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "other", [2, 0.5, np.float32(0.5), np.int64(2), jnp.float32(0.5), 1 + 2j, [1.0, 2.0, 3.0, 4.0], True]
 )
@@ -141,6 +141,7 @@ def test_what_stands_elsewhere_is_filled():
 # --- other layouts --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.data())
 @some(100)
 def test_conversions(data):

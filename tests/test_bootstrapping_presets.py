@@ -184,7 +184,7 @@ def test_what_is_used_often_is_kept_in_full():
             assert key.level >= transform.level
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("real", [True, False])
 @pytest.mark.parametrize("slots_first", [True, False])
 @pytest.mark.parametrize("name, slots", [("tiny", None), ("tiny", 8), ("curved", 8)])

@@ -244,6 +244,7 @@ def test_a_loop_is_compiled_once_for_any_number_of_steps():
 # --- keys in files -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_keys_come_back_from_their_file(tmp_path):
     s = several(True)
     fhe.save(tmp_path / "keys", s.keys)

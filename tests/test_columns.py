@@ -48,6 +48,7 @@ def test_columns_are_the_sum_of_products():
         assert np.abs(difference).max() < 2.0**-28
 
 
+@pytest.mark.slow
 def test_the_errors_of_columns_are_as_predicted():
     a, w = numbers(SLOTS, 12), 10 * numbers(12, 20, index=1)
     with jax.enable_x64(True):
@@ -67,6 +68,7 @@ def test_columns_under_vmap_and_of_every_lowering():
     assert_equals_reference(direct, lambda x: columns_times_matrix(x, w), x)
 
 
+@pytest.mark.slow
 def test_gradients_of_simulated_columns():
     x = simulated(numbers(4, 3), "columns")
     loss = lambda w: jnp.sum(columns_times_matrix(x, w).ciphertext.values[:, :4] ** 2)

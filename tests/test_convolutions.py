@@ -275,6 +275,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", VIEWS)
 def test_views(name):
     values = numbers((4, 6, 3))
@@ -284,6 +285,7 @@ def test_views(name):
     check_map(linear, y, convolved(y, kernel, padding="SAME"))
 
 
+@pytest.mark.slow
 def test_the_layout_can_be_chosen():
     values, kernel = numbers((1, 4, 4)), numbers((2, 1, 3, 3), 1)
     x = fhe.EncryptedArray.simulate(values, PARAMS, "images")

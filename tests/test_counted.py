@@ -53,6 +53,7 @@ def test_key_switches_are_those_of_the_examples_traces(name):
     assert (got.hoisted, got.switched) == key_switches(function, x, made)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("slots", [None, 8])
 @pytest.mark.parametrize("real", [True, False])
 def test_key_switches_are_those_of_a_bootstrapping(slots, real):

@@ -72,6 +72,7 @@ def test_slots_are_values_at_powers_of_five(lowering, degree):
     assert (error <= 2.0**-52 * np.log2(degree) * np.linalg.norm(a, axis=-1)).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lowering", LOWERINGS)
 @pytest.mark.parametrize("degree", [2**12, 2**13, 2**14, 2**16, 2**17])
 def test_large_degrees_agree_with_numpy(lowering, degree):

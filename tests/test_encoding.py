@@ -31,7 +31,7 @@ def random_values(seed, shape, real=True):
     return values if real else values + 1j * rng.uniform(-1, 1, shape)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("log_degree, scale_bits", [(3, 60), (5, 30), (8, 40), (11, 60), (14, 40)])
 def test_round_trip_error_is_that_of_rounding(log_degree, scale_bits):
     params = parameters(log_degree, scale_bits)

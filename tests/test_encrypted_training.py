@@ -92,6 +92,7 @@ def test_encrypted_weights_are_those_in_the_clear(number):
         assert fhe.precision(np.broadcast_to(want, rows.shape), rows) > 12
 
 
+@pytest.mark.slow
 def test_levels():
     """All are used, and there is not one too few; the steps before the last keep one less for their weights."""
     _, history = encrypted(5)

@@ -36,7 +36,7 @@ def small_integers(sampler, count, degree, *arguments):
     return [[centred(int(x), modulus) for x in row] for row in rows]
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("lowering", native.LOWERINGS)
 @pytest.mark.parametrize("special_bits", [50, 61, 20])
 @pytest.mark.parametrize("bits", SIZES)
@@ -106,7 +106,7 @@ def test_decryption_is_horner_s_rule(components, lowering):
             assert abs(Fraction(float(value)) - exact) <= 5 * Fraction(2.0**-53) * abs(exact)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("degree", [8, 32, 2**10, 2**13, 2**15, 2**17])
 def test_fused_operations_are_their_parts(degree):
     """Rings of every size, with primes on both sides of 2^50, against compositions of smaller kernels."""

@@ -145,6 +145,7 @@ COMPOSED = {
 }
 
 
+@pytest.mark.slow
 def test_the_plans():
     """Which rotations the examples turn out to need."""
     rotations = {name: [*case(name)[4].rotations] for name in EXAMPLES}

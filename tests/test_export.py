@@ -62,7 +62,7 @@ def exported(function, *arguments, checks=None):
     return jax.export.export(function, disabled_checks=checks)(*arguments).serialize()
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", VALUES)
 def test_types_come_back(name, x64):
@@ -134,6 +134,7 @@ def test_other_types_are_refused_at_the_call():
         restored.call(fewer, ciphertext())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["ciphertext", "evaluation keys", "transform"])
 @pytest.mark.parametrize(
     "old, new, says",

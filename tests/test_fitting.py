@@ -37,7 +37,7 @@ KNOWN = [
 ENTRIES = [(f, domain, 8 * 2**place - 1, bits) for f, domain, row in KNOWN for place, bits in enumerate(row)]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("f, domain, degree, bits", ENTRIES)
 def test_interpolation_has_the_known_errors(f, domain, degree, bits):
     assert abs(fit(f, domain, degree).report.bits + bits) < 0.2
@@ -103,6 +103,7 @@ def test_functions_that_depend_on_traced_values_are_refused():
         jax.jit(lambda t: fit(lambda x: t * x, (-1, 1), 3)(t))(0.3)
 
 
+@pytest.mark.slow
 def test_functions_of_numpy_and_constants():
     assert fit(np.tanh, (-1, 1), 9).report.sup_error == pytest.approx(fit(jnp.tanh, (-1, 1), 9).report.sup_error)
     assert fit(lambda x: 3, (-1, 1), 2).coefficients.tolist() == pytest.approx([3, 0, 0])

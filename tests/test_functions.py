@@ -97,7 +97,7 @@ def applied(name, row):
     return functools.partial(getattr(functions, name), **options)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name, row", STATED)
 def test_is_as_precise_and_deep_as_stated(name, row):
     operands, want, kept = points(name, row)
@@ -211,7 +211,7 @@ def test_encrypted_is_simulated_up_to_the_noise_predicted(name, sk, keys):
 SMALL = fhe.Parameters.for_depth(9, log_degree=6, security=None)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name):
     function, operands, *_ = case(name, SMALL)
@@ -261,6 +261,7 @@ def test_of_equal_operands():
         np.testing.assert_allclose(simulated(name, x, y, domain=(-1, 1), bits=6), want, atol=2.0**-6)
 
 
+@pytest.mark.slow
 def test_the_second_operand_may_be_an_array_or_a_number():
     x = np.linspace(0, 1, DEEP.slots)
     for y in (0.5, x[::-1]):

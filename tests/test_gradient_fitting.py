@@ -61,7 +61,7 @@ def test_the_loss_is_its_definition():
     )
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("per_slot", [False, True])
 @pytest.mark.parametrize("parity", [None, "odd"])
 def test_the_fit_reports_that_loss(parity, per_slot):
@@ -193,7 +193,7 @@ def test_progress_is_told_and_changes_nothing(capsys):
         np.testing.assert_allclose(other.coefficients, fitted.coefficients, rtol=0, atol=1e-12)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 def test_x64_makes_no_difference_and_stays(x64):
     with jax.enable_x64(x64):

@@ -26,6 +26,7 @@ def secrets(primes, n, *batch):
     return [random_residues(i, primes, n, batch) for i in (1, 2)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seeded", [True, False])
 @pytest.mark.parametrize("limbs", [1, 2, 5])
 @pytest.mark.parametrize("n", [8, 2048])

@@ -50,6 +50,7 @@ def errorless_key(secret, source):
     return ntt(on_device(np.array(rows, np.uint64)), BASIS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [4, 3, 2, 0])
 def test_digits_are_centred_residues(level):
     moduli = MODULI[: level + 1]
@@ -93,6 +94,7 @@ def test_lowerings_agree(level, batch):
         assert_lowerings_agree(lambda x, k, f=function: f(x, k, moduli, SPECIAL, DIGIT_SIZE), x, key)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [4, 2, 1])
 @pytest.mark.parametrize("batch", [(), (2, 2)])
 def test_products_of_ciphertexts_agree(level, batch):
@@ -144,6 +146,7 @@ def test_more_terms_than_an_accumulator_holds():
     assert_equals_reference(got, lambda d, k: inner_product(d, k, (q,)), digits, key)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("lowering", "level", "batch"),
     [*itertools.product(["native", "composed"], [4, 3, 0], [(), (2, 2)]), ("reference", 1, (2,))],

@@ -26,7 +26,7 @@ def viewed_both(x, values, data, most):
     return x, values, refused
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shape, name", LAYOUTS)
 def test_entries_have_places_of_their_own(shape, name):
     layout = LAYOUTS[shape, name]
@@ -113,6 +113,7 @@ def test_slices_of_digits(step, count, start):
         assert count > 2 and step % 15
 
 
+@pytest.mark.slow
 def test_ciphertexts_without_entries_are_dropped():
     x = simulated(numbers((3, 6)), Layout.columns((3, 6), SLOTS))
     for view in (

@@ -30,7 +30,7 @@ import fhejax as fhe
 # --- what it computes -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (1, 7), (7, 1), (1, 1), (33, 17), (SLOTS, 2), (50, 30)])
@@ -56,6 +56,7 @@ def test_every_level(level):
         assert np.abs(opened(y)[:5] - MATRIX @ random(1, 3)).max() < bound(transform)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(5, 3), (4, 4), (3, 8)])
 @pytest.mark.parametrize("stride", [1, 4])
 def test_replicated(shape, stride):
@@ -81,6 +82,7 @@ def test_stride_is_vectors_side_by_side():
     assert all(step % 8 == 0 for step in transform.rotations)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("slots", [1, 2, 16])
 def test_fewer_slots(slots):
     matrix, values = random(0, slots, slots), random(1, slots)
@@ -126,7 +128,7 @@ def test_permutation_is_indexing(indices):
     assert np.abs(got - expected).max() < bound(transform)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize(
     "function", [jnp.cumsum, jnp.flip, lambda x: jnp.convolve(x, jnp.array([1.0, -2.0, 1.0])), lambda x: x[::2] * 1j]
@@ -168,6 +170,7 @@ def test_numbers_encoded_at_every_use_have_the_same_bits(lowering):
 # --- the same bits ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_lowerings_agree(name):
     transform = TRANSFORMS[name]()
@@ -186,7 +189,7 @@ def test_composed_of_seeded_keys():
     np.testing.assert_array_equal(seeded.data, applied(transform, x).data)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("log_degree", [3, 5, 11, 12])
 def test_lowerings_agree_for_every_block_size(log_degree):
     params = fhe.Parameters.for_depth(2, log_degree=log_degree, security=None)
@@ -226,6 +229,7 @@ def test_jit_vmap_scan_and_eval_shape(x64):
             np.testing.assert_array_equal(got.data, eager.data)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encoded", [True, False])
 def test_a_batch_of_matrices(encoded):
     """Made under `vmap`, where no entry is known, and applied under `vmap`."""

@@ -39,7 +39,7 @@ def rms(values):
     return np.sqrt(np.mean(np.abs(values) ** 2))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("complex_, size", [(False, 1.0), (True, 100.0)])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("params", [SECURE, NARROW])
@@ -117,7 +117,7 @@ def test_equals_the_sum_of_rotated_products():
     assert np.abs(errors[0] - errors[1]).max() < 2 * bound(transform)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 def test_simulated_values_are_differentiated(x64):
     def loss(matrix, values):
@@ -132,6 +132,7 @@ def test_simulated_values_are_differentiated(x64):
     np.testing.assert_allclose(slopes[1], 2 * numbers(0, 4, 3).T @ out, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_simulated_blocks():
     blocks, values = [[random(0, 8, 8), random(1, 8, 4)], [None, random(2, 3, 4)]], [random(3, 8), random(4, 4)]
     transform = fhe.LinearTransform.from_blocks(blocks, PARAMS)

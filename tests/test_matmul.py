@@ -34,7 +34,7 @@ class Values:
         self.values = values
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("shape, name", [case for case in LAYOUTS if case[0]])
 def test_every_layout_from_both_sides(shape, name):
     x = Values(numbers(shape))
@@ -46,7 +46,7 @@ def test_every_layout_from_both_sides(shape, name):
     check_map(x, right, name, layout="row")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["row", "replicated", "diagonal", "columns", "dense"])
 def test_operators_of_simulated_arrays(name):
     x, values = simulated(numbers((3, 4)), layouts_of((3, 4))[name]), numbers((3, 4))
@@ -171,7 +171,7 @@ def test_encrypted_matrices():
     check(x @ y, first @ second)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["row", "replicated"])
 def test_outer(name):
     first, second = numbers((3,)), numbers((5,), 1)

@@ -100,6 +100,7 @@ def test_depths(x, y, depth, shapes):
     assert prepared.flipped == (x == "column")
 
 
+@pytest.mark.slow
 def test_a_matrix_that_is_laid_out_first(monkeypatch):
     """Where the plaintexts of the direct way would take too much."""
     monkeypatch.setattr("fhejax.arrays.products.plans._DIRECT_BYTES", 0)
@@ -141,7 +142,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_encrypted(name, x64):

@@ -194,6 +194,7 @@ def test_product():
     check(opened(out), noise.product(SECURE, x.level, fresh, fresh, 0.0, 0.0), out)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("params", [SECURE, NARROW, NARROW_PAIRS])
 def test_relinearize(params):
     x, y = (encrypted(i, np.zeros((BATCH, params.slots), complex), params) for i in (1, 2))

@@ -37,7 +37,7 @@ def fresh(index: int) -> tuple[fhe.Ciphertext, np.ndarray]:
     return operand("ciphertext", index)
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("operation", (OPERATIONS | VARIANTS).values(), ids=OPERATIONS | VARIANTS)
 def test_is_what_numpy_makes_of_the_values(operation):
     result, means = operation.run(keys(), *entries(operation)), expected(operation)
@@ -106,6 +106,7 @@ def test_the_number_is_rounded_once():
 # --- levels and scales -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("second", range(TOP + 1))
 @pytest.mark.parametrize("first", range(TOP + 1))
 def test_operands_of_any_levels_are_aligned(first, second):
@@ -123,6 +124,7 @@ def test_operands_of_any_levels_are_aligned(first, second):
             assert np.abs(values_of(got) - a * b).max() < 2.0**-30
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("raw_level", range(1, TOP + 1))
 @pytest.mark.parametrize("level", range(TOP + 1))
 def test_raw_products_meet_other_levels(raw_level, level):
@@ -280,7 +282,7 @@ def test_rotation_paths():
 SHAPES = [(2, 1, 2), (0,), *(pytest.param(shape, marks=pytest.mark.slow) for shape in ((1,), (3,), (2, 0)))]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "number" not in name and "encrypt" not in name])
 def test_a_batch_is_its_entries(name, shape):

@@ -89,7 +89,7 @@ def test_several_series_at_once(many, x):
     check_plan(many, x)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [dense(1023), odd(1023), even(1023)], ids=["dense", "odd", "even"])
 def test_degree_1023_is_exact(pattern):
     check_plan([[7 * i % 19 - 9 or 1 if there else 0 for i, there in enumerate(pattern)]], 2)
@@ -144,7 +144,7 @@ def operands():
     return fhe.encrypt(SEEDS[1], sk, np.zeros(TINY.slots)), fhe.evaluation_keys(SEEDS[2], sk)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("degree", COSTS)
 def test_programs_have_these_products_and_levels(degree, operands):
     polynomial = fhe.Polynomial(np.ones(degree + 1))

@@ -72,7 +72,7 @@ def test_any_type_comes_back(dtype):
         close(np.asarray(got.astype(complex)), chebyshev.chebval([-0.5, 0.25, 1.0], [0.5, -1.0, 0.25]), 0.07)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 def test_one_polynomial_a_slot(x64):
     c, within = random(5, 0, 41), 1e-13 if x64 else 1e-5
@@ -104,6 +104,7 @@ def test_a_ciphertext_is_sent_to_evaluate():
         fhe.Polynomial([1.0])(x)
 
 
+@pytest.mark.slow
 def test_eager_vmap_with_x64_off():
     """There JAX holds NumPy doubles behind tracers of float32."""
     c = random(4, 0, 3).T
@@ -241,7 +242,7 @@ def traced(function):
     return lambda *series: jax.jit(lambda *c: function(*(fhe.Polynomial(x, DOMAIN) for x in c)).coefficients)(*series)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [(), (3,)])
 def test_traced_coefficients_give_the_same(slots):
     a, b = random(5, 1, *slots), random(4, 2)

@@ -55,6 +55,7 @@ def tolerance(coefficients, factor=1.0):
 # --- on arrays ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex64"])
 @pytest.mark.parametrize("degree", [0, 1, 2, 15])
 def test_call_is_the_series(degree, dtype):
@@ -164,6 +165,7 @@ SERIES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SERIES)
 def test_is_the_series_up_to_noise(name, sk, keys, ct):
     coefficients = SERIES[name]
@@ -313,7 +315,7 @@ def rounding(x64, x, polynomial, right):
     return 4 * float(jnp.finfo(np.float64 if x64 else np.float32).eps) * scale
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize(
     "case",
@@ -335,7 +337,7 @@ def test_reported_cases(case, x64):
     assert np.max(np.abs(decrypted(secret, encrypted)[:count] - case.right)) <= 3 * np.max(np.abs(simulated.errors))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("domain", [(-1e-9, 1e-9), (1, 1 + 2**-20), (-1e9, 1e9), (-1e-3, 1e9), (0, 2**-40)])
 def test_narrow_and_wide_domains(domain, sk, keys):
     """A narrow domain has a factor that amplifies errors, a wide one a factor that is rounded noticeably."""

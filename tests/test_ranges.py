@@ -65,7 +65,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name, x64", [*((name, False) for name in PROGRAMS), ("eager", True), ("jit of grad", True)])
 def test_worst_value_and_line_are_told(name, x64):
     with jax.enable_x64(x64):

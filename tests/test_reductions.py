@@ -30,7 +30,7 @@ def test_sums_are_numpys(data):
     check(y, values.sum(axis=axis, keepdims=keepdims))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "shape, name", [case for case in LAYOUTS if case[1] in ("row", "column", "interleaved", "columns")]
 )
@@ -80,7 +80,7 @@ def test_a_mean_leaves_zeros_elsewhere():
     assert np.abs(np.asarray(y.ciphertext.values).ravel()[rest]).max() < 1e-6
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["row", "replicated"])
 def test_norm(name):
     params = fhe.Parameters.for_depth(9, log_degree=5, security=None)

@@ -47,7 +47,7 @@ def test_eager(name):
     same(ALL[name].run(seeded(), *entries(ALL[name])), expected(name))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KEYED)
 def test_lowerings(name):
     wanted, operands = expected(name), entries(ALL[name])

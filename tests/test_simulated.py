@@ -45,7 +45,7 @@ def types_of(result):
     ]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", ENCRYPTED)
 def test_types_and_values_are_those_of_the_encrypted_circuit(name):
     operation = ENCRYPTED[name]
@@ -116,7 +116,7 @@ CIRCUITS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "params, secret_key",
     [
@@ -185,7 +185,7 @@ def _diagonals(level):
     return fhe.LinearTransform.from_diagonals({0: PHASES, 1: PHASES[::-1]}, SECURE, level)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", COMPLEX)
 @pytest.mark.parametrize("noisy", [False, True])
 def test_complex_values(name, noisy):

@@ -146,14 +146,14 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(16)
 @each(OPERATIONS)
 @pytest.mark.parametrize("transform", EVERYWHERE)
 def test_jit_and_vmap_give_the_bits_of_the_eager_call(transform, name):
     same(*EVERYWHERE[transform](name, OPERATIONS[name].run))
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(16)
 @each(OPERATIONS, ONCE)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transform_gives_the_bits_of_the_eager_call(transform, name):
@@ -311,7 +311,7 @@ EXACT = [
 ]
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @each(EXACT)
 def test_whole_operations_are_their_compositions(name):
     expected, operands = eager(name), entries(OPERATIONS[name])
