@@ -143,7 +143,7 @@ def _emulated_hash():
     """Of what the emulator is built of."""
     total = hashlib.sha256()
     for path in sorted((ROOT / "ffi").rglob("*")):
-        if path.is_file() and "cpu" not in path.parts:
+        if path.is_file() and not {"cpu", "__pycache__"} & {*path.parts}:
             total.update(path.read_bytes())
     return total.hexdigest()
 
