@@ -31,12 +31,14 @@ test: $(VENV)/test
 test-all: $(VENV)/test
 	$(PYTEST) $(EVERYTHING) tests --pyargs fhejax
 
-# Parts of test-all, for what a change touches: every reference computed; CUDA's handlers, emulated.
+# Parts of test, for what a change touches: with every reference computed; with CUDA's handlers, emulated.
+test-references: export FHEJAX_COMPUTE_REFERENCES := 1
 test-references: $(VENV)/test
-	$(PYTEST) $(EVERYTHING) $(filter-out $(EMULATED),$(REFERENCES))
+	$(PYTEST) $(filter-out $(EMULATED),$(REFERENCES))
 
+test-emulated: export FHEJAX_COMPUTE_REFERENCES := 1
 test-emulated: $(VENV)/test
-	$(PYTEST) $(EVERYTHING) $(EMULATED)
+	$(PYTEST) $(EMULATED)
 
 # Writes tests/digests.json from references and emulated handlers, if they pass.
 digests: $(VENV)/test

@@ -51,7 +51,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     import references  # late, so that the import hook of jaxtyping comes first
 
-    everything = references.computed_always = bool(config.getoption("-m"))
+    everything = bool(config.getoption("-m"))
+    references.computed_always = everything or "FHEJAX_COMPUTE_REFERENCES" in os.environ
     if not everything:  # examples cannot be skipped: some have no line to be named
         slow = [item for item in items if item.name in SLOW_EXAMPLES]
         config.hook.pytest_deselected(items=slow)
