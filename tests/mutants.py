@@ -28,6 +28,9 @@ FIELDS = ("number", "group", "place", "change", "caught by", "seconds")
 KERNELS = importlib.util.find_spec("fhejax._cpu").origin
 LONGEST = 3600  # seconds; a change that makes a test run on for ever is caught, too
 
+# Parts of the names of the tests that meet a group, whatever file it is in.
+NEAR = {"kernels": ("instruction_sets",), "files": ("serialization", "files", "container")}
+
 # An editable install puts the working tree first: this takes the copy instead, in every process that is started.
 SITE = """
 import sys
@@ -138,7 +141,7 @@ def ordered(mutant):
     if mutant is None:
         return [], [str(path) for path in files]
     stem = pathlib.Path(mutant.path).stem
-    parts = [stem] if mutant.path.endswith(".py") else [stem, "instruction_sets"]
+    parts = [stem, *NEAR.get(mutant.group, ())]
     imported = re.compile(rf"fhejax[\w.]*[. ]{stem}\b|import .*\b{stem}\b")
     near = [path for path in files if any(part in path.stem for part in parts) or imported.search(path.read_text())]
     near.sort(key=lambda path: (not any(part in path.stem for part in parts), "cuda" in path.stem))
