@@ -16,7 +16,7 @@ CHECKED := $(wildcard tests/test_imports.py tests/test_parameters.py tests/test_
 EMULATED := $(wildcard tests/test_cuda*.py tests/test_emulator.py)
 REFERENCES := $(shell grep -lE "from (references|emulation) import|\"reference\"" tests/test_*.py)
 
-.PHONY: demo check test test-all test-references test-emulated digests lint sanitize $(SANITIZERS) fuzz clean FORCE
+.PHONY: demo check test test-all test-references test-emulated test-docs digests lint sanitize $(SANITIZERS) fuzz clean FORCE
 
 demo: $(VENV)/demo
 	$(RUN)/python examples/encrypted_digits.py
@@ -28,17 +28,19 @@ check: lint
 test: $(VENV)/test
 	$(PYTEST) tests --pyargs fhejax
 
-test-all: $(VENV)/test
+test-all: lint
 	$(PYTEST) $(EVERYTHING) tests --pyargs fhejax
 
-# Parts of test, for what a change touches: with every reference computed; with CUDA's handlers, emulated.
-test-references: export FHEJAX_COMPUTE_REFERENCES := 1
+# Parts of test-all, for what a change touches: every reference computed; CUDA's handlers, emulated; the blocks of pages.
+# All cases of tests that are not slow: with the slow ones it is hours.
 test-references: $(VENV)/test
-	$(PYTEST) $(filter-out $(EMULATED),$(REFERENCES))
+	$(PYTEST) -m "not slow" $(filter-out $(EMULATED),$(REFERENCES))
 
-test-emulated: export FHEJAX_COMPUTE_REFERENCES := 1
 test-emulated: $(VENV)/test
-	$(PYTEST) $(EMULATED)
+	$(PYTEST) -m "not slow" $(EMULATED)
+
+test-docs: $(VENV)/test
+	$(PYTEST) $(EVERYTHING) tests/test_docs.py
 
 # Writes tests/digests.json from references and emulated handlers, if they pass.
 digests: $(VENV)/test

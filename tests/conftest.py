@@ -25,17 +25,14 @@ import pytest  # noqa: E402
 
 # Of docstrings, what takes longer than the others.
 SLOW_EXAMPLES = {
-    f"fhejax.{name}"
-    for name in (
-        "arrays.images.convolutions.conv2d",
-        "arrays.products.matmul.matmul",
-        "bootstrapping.bootstrapping.Bootstrapping.for_program",
-        "functions.activations.gelu",
-        "kinds.simulated.simulate",
-        "polynomials.minimax.best_sign_degrees",
-        "polynomials.gradient.fit_gradient",
-        "polynomials.gradient.fit_loss",
-    )
+    "fhejax.arrays.images.convolutions.conv2d",
+    "fhejax.arrays.products.matmul.matmul",
+    "fhejax.bootstrapping.bootstrapping.Bootstrapping.for_program",
+    "fhejax.functions.activations.gelu",
+    "fhejax.kinds.simulated.simulate",
+    "fhejax.polynomials.gradient.fit_gradient",
+    "fhejax.polynomials.gradient.fit_loss",
+    "fhejax.polynomials.minimax.best_sign_degrees",
 }
 
 hypothesis.settings.register_profile("same", derandomize=True)
@@ -51,25 +48,22 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     import references  # late, so that the import hook of jaxtyping comes first
 
-    everything = bool(config.getoption("-m"))
-    references.computed_always = everything or "FHEJAX_COMPUTE_REFERENCES" in os.environ
-    if not everything:  # examples cannot be skipped: some have no line to be named
-        slow = [item for item in items if item.name in SLOW_EXAMPLES]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+    everything = references.computed_always = bool(config.getoption("-m"))
     computes_references = references.computes_references()
     taken = collections.Counter()
     for item in sorted(items, key=_drawn):
-        if not everything and item.get_closest_marker("slow"):
+        if not everything and _is_slow(item):
             reason = "slow: run by make test-all (-m 'slow or not slow')"
         elif not computes_references and _is_of_reference(item):
             reason = "the reference itself, whose sources have not changed: run by make test-all"
-        elif not everything and taken[_function(item)] >= _largest_sample(item):
-            reason = "of whose function others are the sample: run by make test-all"
+        elif not everything and taken[_group(item)] >= _sample_size(item):
+            reason = "outside of the sample of its function: run by make test-all"
         else:
-            taken[_function(item)] += 1
+            taken[_group(item)] += 1
             continue
         item.add_marker(pytest.mark.skip(reason=reason))
+        if isinstance(item, pytest.DoctestItem) and item.dtest.lineno is None:
+            item.dtest.lineno = 0  # a wrapped function's example has no line, which a skip has to name
 
 
 def _drawn(item):
@@ -77,17 +71,26 @@ def _drawn(item):
     return hashlib.sha256(item.nodeid.encode()).digest()
 
 
-def _function(item):
-    return item.nodeid.partition("[")[0]
+def _group(item):
+    """What a sample is drawn from: a function's cases, those of each instruction set by themselves."""
+    return item.nodeid.partition("[")[0], _parameter(item, "instruction_set")
 
 
-def _largest_sample(item):
+def _sample_size(item):
     marker = item.get_closest_marker("sampled")
     return marker.args[0] if marker else float("inf")
 
 
+def _is_slow(item):
+    return item.get_closest_marker("slow") or item.name in SLOW_EXAMPLES
+
+
 def _is_of_reference(item):
-    return hasattr(item, "callspec") and item.callspec.params.get("lowering") == "reference"
+    return _parameter(item, "lowering") == "reference"
+
+
+def _parameter(item, name):
+    return item.callspec.params.get(name) if hasattr(item, "callspec") else None
 
 
 def pytest_sessionfinish(session, exitstatus):

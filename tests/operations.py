@@ -51,7 +51,7 @@ class Operation:
 
 
 def seed(*words: int) -> jax.Array:
-    return jnp.asarray(np.array([*words, *range(len(words), 8)], np.uint32))
+    return jax.device_put(np.array([*words, *range(len(words), 8)], np.uint32))
 
 
 def make_keys(seeds: jax.Array) -> Keys:

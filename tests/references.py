@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FILE = pathlib.Path(__file__).with_name("digests.json")
 FOLDER = ROOT / "build" / "digests"
 
-computed_always = False  # conftest sets it: in make test-all, and where a change touched what references are made of
+computed_always = False  # conftest sets it where slow tests run too
 writing = "FHEJAX_WRITE_DIGESTS" in os.environ
 
 

@@ -3,7 +3,6 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fhejax.parameters.primes import nearest_prime, primitive_root
@@ -30,7 +29,7 @@ def random_residues(seed: int, moduli: tuple[int, ...], n: int, batch: tuple[int
 
 def on_device(array: np.ndarray) -> jax.Array:
     with jax.enable_x64(True):
-        return jnp.asarray(array)
+        return jax.device_put(array)  # jnp.asarray compiles a program for each shape, since jax 0.10.2
 
 
 def brv(i: int, n: int) -> int:

@@ -134,7 +134,6 @@ def test_other_types_are_refused_at_the_call():
         restored.call(fewer, ciphertext())
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["ciphertext", "evaluation keys", "transform"])
 @pytest.mark.parametrize(
     "old, new, says",

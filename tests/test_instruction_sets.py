@@ -148,7 +148,6 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(12)
 @pytest.mark.parametrize("log_n", range(3, 14))
 def test_transforms(log_n, instruction_set):
     check("transforms", log_n, 3 if log_n < 12 else 2)
@@ -175,7 +174,6 @@ def test_large_sums(instruction_set):
     np.testing.assert_array_equal(modular.subtract(a, b, moduli), (x + q - y) % q)
 
 
-@pytest.mark.sampled(2)
 def test_large_products(instruction_set):
     """Above 16 MiB products are written past the caches."""
     n = 1 << 17
@@ -185,7 +183,6 @@ def test_large_products(instruction_set):
     np.testing.assert_array_equal(modular.multiply(a, b, moduli), np.stack(parts))
 
 
-@pytest.mark.sampled(12)
 @pytest.mark.parametrize("bits", [30, 45, 50, 51, 61])
 @pytest.mark.parametrize("terms", [1, 2, 8])
 def test_conversions(terms, bits, instruction_set):
@@ -199,7 +196,6 @@ def test_conversions_of_many_terms(terms, bits, instruction_set):
     check("conversions", terms, bits)
 
 
-@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("kept", "dropped"), [((40, 45, 50), (50,)), ((61, 30, 49), (61, 60)), ((45,) * 9, (50, 50, 49)), ((61,), (40,))]
 )
@@ -213,7 +209,7 @@ def test_inner_products(terms, instruction_set):
     check("inner_products", terms)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize(
     ("bits", "special_bits", "digit_size"),
@@ -239,7 +235,7 @@ def test_an_unknown_set_is_refused():
         EXTENSION.choose_instruction_set("sse9")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize(
     ("bits", "special_bits", "digit_size"), [((50, 40, 45, 40), (50,), 1), ((61, 50, 50, 51, 49), (61, 61), 2)]

@@ -39,7 +39,6 @@ def path(tmp_path):
     return tmp_path / "value.safetensors"
 
 
-@pytest.mark.sampled(30)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", EVERY)
 def test_round_trip(path, name, x64):

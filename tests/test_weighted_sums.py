@@ -41,7 +41,6 @@ def test_weighted_sums_are_those_of_integers(terms, sums, n, bits, seed):
     assert_equals_reference(expected, lambda x, w: weighted_sums(x, w, moduli), x, weights)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("terms", [1, 14, 15, 40, 700])
 def test_every_instruction_set(name, terms):
