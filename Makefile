@@ -32,7 +32,6 @@ test-all: lint
 	$(PYTEST) $(EVERYTHING) tests --pyargs fhejax
 
 # Parts of test-all, for what a change touches: every reference computed; CUDA's handlers, emulated; the blocks of pages.
-# All cases of tests that are not slow: with the slow ones it is hours.
 test-references: $(VENV)/test
 	$(PYTEST) -m "not slow" $(filter-out $(EMULATED),$(REFERENCES))
 
