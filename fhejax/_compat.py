@@ -133,6 +133,17 @@ def register_batching(primitive: Primitive, rule: Callable) -> None:
     batching.primitive_batchers[primitive] = rule
 
 
+def as_array(value: Any) -> jax.Array:
+    """`jnp.asarray`, for values that nobody writes to again: NumPy's may be shared.
+
+    Since jax 0.10.2 `jnp.asarray` compiles a program for each new shape of a NumPy array, for some 30 ms.
+    """
+    if not isinstance(value, np.ndarray):
+        return jnp.asarray(value)
+    with jax.ensure_compile_time_eval():  # a constant, as that of jnp.asarray, where a program is traced
+        return jax.device_put(value)
+
+
 def axis_to_front(value: Any, axis: int | None, size: int) -> Any:
     """Moves the mapped axis to the front; an operand that is not mapped gets a leading axis of one."""
     return jnp.expand_dims(value, 0) if axis is None else batching.bdim_at_front(value, axis, size)

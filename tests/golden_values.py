@@ -41,7 +41,7 @@ def spread(moduli, *shape):
     with np.errstate(over="ignore"):
         words = (count + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     with jax.enable_x64(True):
-        return jnp.asarray(words % np.array(moduli, np.uint64)[:, None])
+        return jax.device_put(words % np.array(moduli, np.uint64)[:, None])
 
 
 def bootstrapping_keys():

@@ -74,7 +74,7 @@ class EncryptedArray(Arranged):
     def decrypt(self, secret: SecretKey | None, *, dtype: Any = None) -> jax.Array:
         """Decrypts the array, as `fhejax.decrypt`."""
         slots = decrypt(secret, self.ciphertext, dtype=dtype)
-        return slots.reshape(*slots.shape[:-2], -1)[..., self.layout.positions()]
+        return _entries(slots, self.layout.positions())
 
     def with_keys(self, keys: EvaluationKeys | None) -> "EncryptedArray":
         """The same array; what is computed from it takes these keys."""
@@ -200,6 +200,11 @@ def _pack(operation: str, values: Any, layout: Layout | str, params: Parameters)
     array = values if _compat.is_traced(values) else np.asarray(values)
     layout = as_layout(operation, layout, np.shape(array), params.slots)
     return layout, pack(array, layout)
+
+
+@_compat.jit()
+def _entries(slots, positions):
+    return slots.reshape(*slots.shape[:-2], -1)[..., positions]
 
 
 def _is_integer(value: Any) -> bool:

@@ -18,13 +18,14 @@ from fhejax.kinds import noise
 SAMPLES = 16  # runs: the deviation of a slot is known to 1 / sqrt(2 SAMPLES), that of all slots far better
 
 
-def padded(array: Any, slots: int) -> jax.Array:
+def padded(array: Any, slots: int) -> Any:
     """Values of JAX's default type, zeros behind them; a number in every slot."""
+    xp = np if isinstance(array, np.ndarray) else jnp  # NumPy compiles nothing
     kind = complex if jnp.issubdtype(array.dtype, jnp.complexfloating) else float
-    array = jnp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
+    array = xp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
     if array.ndim == 0:
-        return jnp.broadcast_to(array, (slots,))
-    return jnp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, slots - array.shape[-1])])
+        return xp.broadcast_to(array, (slots,))
+    return xp.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, slots - array.shape[-1])])
 
 
 def as_complex(x: Any) -> Any:

@@ -13,6 +13,7 @@ Source: errors injected into a run in the clear, as the noise estimator of ePrin
 """
 
 import dataclasses
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +88,7 @@ class Simulated(Kind):
 
         -log2 of the largest error of a run, averaged over the runs.
         """
-        return -jnp.log2(jnp.mean(jnp.max(jnp.abs(self.errors), axis=-1), axis=-1))
+        return _worst_bits(self.errors)
 
     def __repr__(self) -> str:
         parts = [f"level={self.level}", f"scale=2^{np.log2(self.scale):.2f}"]
@@ -173,10 +174,21 @@ def simulate(
       ([0.0, 0.75], True)
     """
     array, level, scale, slots = checked_numbers(values, params, level, None, slots)
-    array = padded(array, slots)
+    words, noisy = seed_words(noise_seed), noise_seed is not None
+    return _encrypted(padded(array, slots), words, params, level, scale, secret_key, noisy)
+
+
+@jax.jit
+def _worst_bits(errors):
+    return -jnp.log2(jnp.mean(jnp.max(jnp.abs(errors), axis=-1), axis=-1))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4, 5, 6))
+def _encrypted(array, words, params, level, scale, secret_key, noisy):
     real = not jnp.issubdtype(array.dtype, jnp.complexfloating)
-    label = mixed("simulate", label_of(array), *seed_words(noise_seed), entry_numbers(array.shape[:-1]))
-    zeros = jnp.zeros((*array.shape[:-1], SAMPLES, slots), array.dtype)
-    x = Simulated(array, zeros, label, params, level, scale, slots, real, 2, noise_seed is not None)
+    *batch, slots = array.shape
+    label = mixed("simulate", label_of(array), *words, entry_numbers(batch))
+    zeros = jnp.zeros((*batch, SAMPLES, slots), array.dtype)
+    x = Simulated(array, zeros, label, params, level, scale, slots, real, 2, noisy)
     fresh = noise.encrypt_secret(params) if secret_key else noise.encrypt_public(params)
     return disturbed(x, "encrypt", fresh, not secret_key)

@@ -317,7 +317,7 @@ def _transform(name, blocks: dict[tuple[int, int], Diagonals], shape, params, le
     values, *_ = checked_numbers(values, params, level, None, values.shape[-1])
     real = not jnp.issubdtype(values.dtype, jnp.complexfloating)
     data = _encode_once(values, params, level) if encoded else None
-    kept = None if encoded else jnp.asarray(values)
+    kept = None if encoded else _compat.as_array(values)
     return LinearTransform(data, kept, params, level, slots, (int(shape[0]), int(shape[1])), real, plan)
 
 

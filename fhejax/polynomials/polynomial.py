@@ -143,18 +143,8 @@ class Polynomial:
         Source: Clenshaw, "A note on the summation of Chebyshev series", 1955.
         """
         x = checks.checked_points(self, x)
-        dtype = x.dtype if jnp.finfo(x.dtype).bits >= 32 else jnp.float32
         low, high = self.domain
-        u = (2 * x.astype(dtype) - (low + high)) / (high - low)
-        coefficients = jnp.asarray(effective_coefficients(self)).astype(dtype)
-
-        def step(carry, coefficient):
-            after, second = carry
-            return (coefficient + 2 * u * after - second, after), None
-
-        zero = jnp.zeros_like(u)
-        (after, second), _ = jax.lax.scan(step, (zero, zero), coefficients[1:], reverse=True)
-        return (coefficients[0] + u * after - second).astype(x.dtype)
+        return _clenshaw(effective_coefficients(self), low + high, high - low, x)
 
     def __add__(self, other: Any) -> Any:
         if (other := _operand("add", self, other)) is NotImplemented:
@@ -305,6 +295,21 @@ def to_unit_interval(domain: tuple[float, float]) -> tuple[float, float]:
     """(factor, shift) with u = factor x + shift from -1 to 1 over the domain."""
     low, high = domain
     return 2 / (high - low), -(low + high) / (high - low)
+
+
+@jax.jit
+def _clenshaw(coefficients, ends, width, x):
+    dtype = x.dtype if jnp.finfo(x.dtype).bits >= 32 else jnp.float32
+    u = (2 * x.astype(dtype) - ends) / width
+    coefficients = jnp.asarray(coefficients).astype(dtype)
+
+    def step(carry, coefficient):
+        after, second = carry
+        return (coefficient + 2 * u * after - second, after), None
+
+    zero = jnp.zeros_like(u)
+    (after, second), _ = jax.lax.scan(step, (zero, zero), coefficients[1:], reverse=True)
+    return (coefficients[0] + u * after - second).astype(x.dtype)
 
 
 def _places(polynomial):

@@ -13,7 +13,7 @@ import numpy as np
 from fhejax import _compat
 from fhejax.errors import static_integer
 from fhejax.parameters.parameters import Parameters
-from fhejax.primitives.automorphism import automorphism
+from fhejax.primitives.automorphism import automorphism_source
 from fhejax.primitives.key_generation import switching_key
 from fhejax.primitives.key_switch import SeededKey
 from fhejax.primitives.modular import multiply, multiply_add, negate
@@ -225,7 +225,7 @@ def _made(seed, secret, element, params, level, seeded):
     if element == RELINEARIZATION:
         square = _square(secret, params.moduli + params.special_moduli)
         return _switching_key(seed, square, secret, params, level, seeded)
-    target = _automorphism(secret, pow(element, -1, 2 * params.degree))
+    target = _taken_from(secret, automorphism_source(params.degree, pow(element, -1, 2 * params.degree)))
     return _switching_key(seed, secret, target, params, level, seeded)
 
 
@@ -234,7 +234,10 @@ def _square(secret, moduli):
     return multiply(secret, secret, moduli)
 
 
-_automorphism = _compat.jit(1)(automorphism)
+# An automorphism, as one program for all rotations: the primitive would be a program for each.
+@_compat.jit()
+def _taken_from(secret, source):
+    return jnp.take(secret, source, axis=-1, mode="clip")
 
 
 # One program for all keys of a level.

@@ -77,7 +77,7 @@ def numbered_seeds(seed: Any, numbers: Sequence[int]) -> jax.Array:
     """The seeds of `split_seed` that have these numbers, `uint32[len(numbers), 8]`."""
     place = np.zeros((len(numbers), 4), np.uint32)
     place[:, 1], place[:, 2] = _SPLIT, numbers
-    return chacha20(seed, place)[:, :8]
+    return chacha20(seed, _compat.as_array(place))[:, :8]
 
 
 def seed_for(use: str, seed: Any, *values: Any) -> jax.Array:
@@ -94,7 +94,7 @@ def seed_for(use: str, seed: Any, *values: Any) -> jax.Array:
     """
     words = fresh_for(check_seed(use, seed), *values)
     place = np.array([[0, _SPLIT, 0, _USES[use]]], np.uint32)
-    return chacha20(words, place)[0, :8]
+    return chacha20(words, _compat.as_array(place))[0, :8]
 
 
 def check_seed(operation: str, seed: object) -> jax.Array:
