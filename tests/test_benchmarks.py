@@ -105,6 +105,15 @@ def test_the_products(tmp_path):
 
 
 @pytest.mark.slow
+def test_two_versions(tmp_path):
+    """One version beside itself."""
+    report, printed = run("versions.py", tmp_path, sys.executable)
+    assert OPERATIONS <= {figure["name"].removeprefix("12: ") for figure in report["figures"]}
+    for figure in report["figures"]:
+        assert min(figure["ratios"]) > 0 and figure["name"] in printed
+
+
+@pytest.mark.slow
 def test_on_a_gpu(tmp_path):
     """Also without one: then on the CPU, with nothing to set the times beside."""
     report, printed = run("gpu.py", tmp_path, "--arithmetic", "default")
