@@ -14,6 +14,7 @@ from residues import chain, random_residues
 import fhejax as fhe
 from fhejax.primitives import basis, calls, define, native, ntt as ntt_module
 from fhejax.primitives.handlers import HANDLERS
+from fhejax.primitives.statement import Axis, parse_axis
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -30,6 +31,23 @@ def test_the_generated_files_are_those_of_the_statement():
     spec.loader.exec_module(generate)
     for path, write in generate.FILES.items():
         assert path.read_text() == write(), "type: python ffi/generate.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "axis"),
+    [
+        ("N", Axis("N", None, False, None)),
+        ("2", Axis(None, "2", False, None)),
+        ("limbs+specials", Axis(None, "limbs+specials", False, None)),
+        ("2|seeded", Axis(None, "2", False, "seeded")),
+        ("k=2", Axis("k", "2", False, None)),
+        ("k=2|seeded", Axis("k", "2", False, "seeded")),
+        ("k>=2", Axis("k", "2", True, None)),
+        ("k>=2|seeded", Axis("k", "2", True, "seeded")),
+    ],
+)
+def test_axes_are_read_from_their_text(text, axis):
+    assert parse_axis(text) == axis
 
 
 def switch(batch, key_batch, limbs=3, special=1, digit_size=2, seeded=True):
