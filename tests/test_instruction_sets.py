@@ -1,6 +1,7 @@
 """Every kernel of every instruction set of this machine against the pure-JAX reference, bit for bit."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -187,6 +188,22 @@ def test_large_products(instruction_set):
 @pytest.mark.parametrize("terms", [1, 2, 8])
 def test_conversions(terms, bits, instruction_set):
     check("conversions", terms, bits)
+
+
+@pytest.mark.parametrize("bits", [30, 45, 50, 51, 61])
+@pytest.mark.parametrize("terms", [2, 8])
+def test_conversions_close_to_the_half(terms, bits, instruction_set):
+    """Integers close to C/2, where the last bits of every quotient decide what is subtracted."""
+    n = 64
+    source = extreme_chain(n, (bits,) * terms)
+    target = extreme_chain(n, (bits,) * terms + BITS)[terms:]
+    product = math.prod(source)
+    integers = [product // 2 + sign * (product >> bit) for bit in range(12, 44) for sign in (1, -1)]
+    x, expected = (
+        np.array([[value % q for value in values] for q in moduli], np.uint64)
+        for values, moduli in ((integers, source), ([v - product * (2 * v > product) for v in integers], target))
+    )
+    np.testing.assert_array_equal(convert_basis(on_device(x), source, target), expected)
 
 
 @pytest.mark.slow  # to compile the reference
