@@ -78,7 +78,6 @@ FORCE:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --upgrade pip
 
 # Editable, so that Python started in this directory finds the sources and the kernels alike.
 $(VENV)/demo: $(VENV)/bin/python $(SOURCES)

@@ -350,6 +350,15 @@ def test_what_values_print():
     assert x.shape == () and x.components == 2 and (x * x).components == 3
 
 
+def test_composed_rotations_are_logged_and_no_others(caplog):
+    with caplog.at_level("INFO", logger="fhejax"):
+        fhe.rotate(fresh(0)[0], 1, keys().evaluation)
+        assert not caplog.records
+        fhe.rotate(fresh(0)[0], -5, keys().evaluation)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("rotate by ") and "composed of" in record.getMessage()
+
+
 def test_a_secret_key_is_never_printed():
     secret = keys().secret
     words = {str(int(word)) for word in np.asarray(secret.data).ravel() if word > 9999}
