@@ -148,6 +148,14 @@ def test_vmap_is_a_leading_axis():
     np.testing.assert_array_equal(mapped, decrypt_coefficients(data, secret, moduli))
 
 
+def test_one_key_serves_many_messages_without_copies():
+    params = fhe.Parameters.for_depth(1, log_degree=4, security=None)
+    public = fhe.public_key(SEED, fhe.secret_key(SEED + np.uint32(1), params))
+    program = str(jax.make_jaxpr(fhe.encrypt)(SEED, public, fhe.encode(np.ones((3, 8)), params)))
+    *_, limbs, degree = public.data.shape
+    assert f"[2,{limbs},{degree}]" in program and f"[3,2,{limbs},{degree}]" not in program
+
+
 def test_no_messages():
     moduli, special, key, message = operands((50, 40), 50, 16)
     for lowering in lowerings():
