@@ -30,8 +30,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from residues import on_device
 
 import fhejax as fhe
+from fhejax.parameters.parameters import LARGEST_DEPTH
 from fhejax.polynomials.report import FitReport, with_report
-from fhejax.serialization import container
+from fhejax.serialization import container, parameter_sets
 
 
 @pytest.fixture
@@ -344,3 +345,11 @@ def test_save_refuses_what_has_no_value_yet(path):
     for value in (VALUES["ciphertext"], POLYNOMIALS["polynomial"]):
         with pytest.raises(TypeError, match="a program being traced has none yet"):
             jax.jit(lambda x: fhe.save(path, x))(value)
+
+
+def test_the_longest_chain_may_come_from_a_file():
+    """And no longer one: a forged header may not keep a loader busy."""
+    longest = [65537] * (LARGEST_DEPTH + 1)
+    assert parameter_sets._integers({"moduli": longest}, "moduli") == longest
+    with pytest.raises(ValueError, match=f"holds {LARGEST_DEPTH + 2} entries; expected up to {LARGEST_DEPTH + 1}"):
+        parameter_sets._integers({"moduli": [*longest, 65537]}, "moduli")
