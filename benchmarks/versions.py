@@ -80,9 +80,10 @@ def _of_set(pythons: Sequence[str], name: str, rounds: int) -> list[Figure]:
     here, there = (_answer(each) for each in served)
     subjects = [subject for subject in here if subject in there]
     runs: dict[str, tuple[list[float], list[float]]] = {subject: ([], []) for subject in subjects}
-    for _ in range(rounds):
+    for turn in range(rounds):
         for subject in subjects:
-            for taken, each in zip(runs[subject], served, strict=True):
+            pairs = list(zip(runs[subject], served, strict=True))
+            for taken, each in pairs if turn % 2 else reversed(pairs):  # neither is always the first
                 print(subject, file=each.stdin, flush=True)
                 taken += [1e3 * seconds for seconds in _answer(each)]
     for each in served:
