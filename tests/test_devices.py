@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fhejax as fhe
+from fhejax.serialization import container
 
 PARAMS = fhe.Parameters.for_depth(2, log_degree=6, security=None)
 SEEDS = fhe.split_seed(np.arange(8, dtype=np.uint32), 3)
@@ -65,6 +66,15 @@ def test_only_files_move_values_between_devices():
         if getattr(node, "attr", getattr(node, "id", None)) in ("device_put", "device_get", "copy_to_host_async")
     }
     assert moving == {"_compat.py", "serialization/container.py", "serialization/source.py"}
+
+
+def test_arrays_of_several_devices_are_saved_through_the_only_cpu(monkeypatch):
+    sharding = jax.sharding.NamedSharding(
+        jax.sharding.Mesh(np.array([HERE, THERE]), "x"), jax.sharding.PartitionSpec("x")
+    )
+    array = jax.device_put(np.arange(8.0, dtype=np.float32), sharding)
+    monkeypatch.setattr(jax, "local_devices", lambda *, backend: [HERE])
+    np.testing.assert_array_equal(container._on_host(array), np.arange(8))
 
 
 # --- keys in the host's memory ----------------------------------------------------------------------------------------
