@@ -2,11 +2,13 @@
 
 The values come from closed forms, never from the code under test: cos(k arccos u) for T_k, powers of x, and the
 function itself at the points where a series interpolates it. Tests in the clear and on ciphertexts run through them.
+Below stands what tests of polynomials in the clear share.
 """
 
 import math
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 import fhejax as fhe
@@ -116,3 +118,20 @@ def closed_form(
     guard = least_squares.triangle(f, domain, columns, *least_squares.weighted_guard(domain, degree, weight))
     coefficients = least_squares.minimizer(least_squares.combine_triangles(data, guard_weight**0.5 * guard))
     return least_squares.as_polynomial(coefficients, columns, domain, degree, parity, per_slot)
+
+
+X = np.linspace(-2, 6, 41)
+DOMAIN = (-2.0, 6.0)
+
+
+def values(polynomial, x=X):
+    with jax.enable_x64(True):
+        return np.asarray(polynomial(x))
+
+
+def close(got, want, within=1e-13):
+    np.testing.assert_allclose(got, want, rtol=0, atol=within * max(1.0, np.max(np.abs(want))))
+
+
+def random(degree, seed=0, *slots):
+    return np.random.default_rng([degree, seed]).normal(size=(degree + 1, *slots))
