@@ -1,7 +1,7 @@
 """The subjects of versions.py, in a process of one version; the name of the set is the argument.
 
-Prints the names of its subjects, a list in JSON; then, for every name that it reads, the processor seconds of each run
-of a turn. The operations are those of the benchmarks beside the fhejax that this Python imports.
+Prints the names of its subjects, a list in JSON; then, for every name that it reads, a turn in processor seconds
+(timing.py). The operations are those of the benchmarks beside the fhejax that this Python imports.
 """
 
 import json
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import machine
+import timing
 
 machine.pin(machine.cores()[-1:])  # before JAX is imported, which counts the cores then
 
@@ -23,20 +24,15 @@ import fhejax as fhe  # noqa: E402
 sys.path[0] = str(pathlib.Path(fhe.__file__).parents[1] / "benchmarks")
 import operations  # noqa: E402
 
-_TURN_SECONDS = 0.03
-
 Subjects = dict[str, Callable[[], Any]]
 
 
 def main() -> None:
     """Answers until the input ends."""
     subjects = _bootstrapping() if sys.argv[1] == "T" else _ring(int(sys.argv[1]))
-    for run in subjects.values():  # compiles, allocates, fills caches
-        run()
-        run()
     print(json.dumps(list(subjects)), flush=True)
     for line in sys.stdin:
-        print(json.dumps(_turn(subjects[line.strip()])), flush=True)
+        print(json.dumps(timing.turn(subjects[line.strip()], time.process_time)), flush=True)
 
 
 def _ring(log_degree: int) -> Subjects:
@@ -62,16 +58,6 @@ def _bootstrapping() -> Subjects:
     keys = how.keys(seeds[1], secret)
     x = fhe.encrypt(seeds[2], secret, np.linspace(-1, 1, how.params.slots))
     return {"bootstrap": operations.ready(jax.jit(fhe.bootstrap), fhe.drop_to_level(x, how.input_level), keys)}
-
-
-def _turn(run: Callable[[], Any]) -> list[float]:
-    run()  # fills the caches again
-    seconds: list[float] = []
-    while not seconds or sum(seconds) < _TURN_SECONDS:
-        start = time.process_time()
-        run()
-        seconds.append(time.process_time() - start)
-    return seconds
 
 
 if __name__ == "__main__":

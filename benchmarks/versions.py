@@ -11,6 +11,7 @@ multiplies, rotates and decrypts.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -21,6 +22,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import machine
+import numpy as np
+from timing import Timing, Turn, take_turns
 
 _SETS, _QUICK = ["13", "14", "15", "T"], ["12"]
 _PROCESSES = {
@@ -38,16 +41,16 @@ fhe.decrypt(secret, fhe.rotate(fhe.square(x, keys), 1, keys))
 
 
 class Figure(NamedTuple):
-    """Runs of one thing here and there, in a unit."""
+    """One thing here and there, in a unit."""
 
     name: str
     unit: str
-    here: list[float]
-    there: list[float]
+    here: Timing
+    there: Timing
 
     def ratios(self) -> tuple[float, float]:
         """Of the medians, and of the least."""
-        return statistics.median(self.here) / statistics.median(self.there), min(self.here) / min(self.there)
+        return self.here.median / self.there.median, self.here.minimum / self.there.minimum
 
 
 def main() -> None:
@@ -62,11 +65,15 @@ def main() -> None:
     figures: list[Figure] = []
     print(f"{'':30}{'here':>14}{'there':>14}{'medians':>9}{'least':>7}")
     for name in options.sets or (_QUICK if options.quick else _SETS):
-        figures += map(_shown, _of_set(pythons, name, 3 if options.quick else 15))
+        figures += map(_shown, _of_set(pythons, name, 3 if options.quick else 25))
     for name, program in _PROCESSES.items():
         figures += map(_shown, _of_processes(pythons, name, program, 2 if options.quick else 9))
     if options.json:
-        rows = [figure._asdict() | {"ratios": figure.ratios()} for figure in figures]
+        rows = [
+            {"name": figure.name, "unit": figure.unit, "ratios": figure.ratios()}
+            | {"here": figure.here._asdict(), "there": figure.there._asdict()}
+            for figure in figures
+        ]
         options.json.write_text(json.dumps({"machine": machine.describe(), "figures": rows}, indent=2) + "\n")
 
 
@@ -79,16 +86,23 @@ def _of_set(pythons: Sequence[str], name: str, rounds: int) -> list[Figure]:
     ]
     here, there = (_answer(each) for each in served)
     subjects = [subject for subject in here if subject in there]
-    runs: dict[str, tuple[list[float], list[float]]] = {subject: ([], []) for subject in subjects}
-    for turn in range(rounds):
-        for subject in subjects:
-            pairs = list(zip(runs[subject], served, strict=True))
-            for taken, each in pairs if turn % 2 else reversed(pairs):  # neither is always the first
-                print(subject, file=each.stdin, flush=True)
-                taken += [1e3 * seconds for seconds in _answer(each)]
+    turns = {
+        f"{which} {subject}": functools.partial(_turn, each, subject)
+        for subject in subjects
+        for which, each in zip(("here", "there"), served, strict=True)
+    }
+    times = take_turns(turns, rounds)
     for each in served:
         each.communicate()
-    return [Figure(f"{name}: {subject}", "ms", *runs[subject]) for subject in subjects]
+    return [
+        Figure(f"{name}: {subject}", "ms", *(times[f"{which} {subject}"].divided(1e-3) for which in ("here", "there")))
+        for subject in subjects
+    ]
+
+
+def _turn(served: subprocess.Popen, subject: str) -> Turn:
+    print(subject, file=served.stdin, flush=True)
+    return Turn(*_answer(served))
 
 
 def _answer(served: subprocess.Popen) -> Any:
@@ -100,21 +114,29 @@ def _answer(served: subprocess.Popen) -> Any:
 
 def _of_processes(pythons: Sequence[str], name: str, program: str, rounds: int) -> list[Figure]:
     """Seconds of processor time, and MiB at the peak, of whole processes."""
-    seconds, peaks = ([], []), ([], [])
-    for turn in range(rounds + 1):
-        for which, python in enumerate(pythons):
-            process = subprocess.Popen([python, "-P", "-c", program])
-            _, status, used = os.wait4(process.pid, 0)
-            if status:
-                sys.exit(f"{python} failed; its message stands above")
-            if turn:  # the first reads files that later ones find in memory
-                seconds[which].append(used.ru_utime + used.ru_stime)
-                peaks[which].append(used.ru_maxrss / 1024)
-    return [Figure(f"{name}: time", "s", *seconds), Figure(f"{name}: peak", "MiB", *peaks)]
+    runs = np.array([[_process(python, program) for python in pythons] for _ in range(rounds + 1)])
+    runs = runs[1:]  # the first reads from disk what others find in memory
+    return [
+        Figure(f"{name}: {what}", unit, *(_over(each.tolist()) for each in runs[:, :, i].T))
+        for i, (what, unit) in enumerate([("time", "s"), ("peak", "MiB")])
+    ]
+
+
+def _process(python: str, program: str) -> tuple[float, float]:
+    process = subprocess.Popen([python, "-P", "-c", program])
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{python} failed; its message stands above")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def _over(runs: Sequence[float]) -> Timing:
+    median = statistics.median(runs)
+    return Timing(min(runs), median, median, len(runs))
 
 
 def _shown(figure: Figure) -> Figure:
-    here, there = (f"{statistics.median(runs):.4g} {figure.unit}" for runs in (figure.here, figure.there))
+    here, there = (f"{timing.median:.4g} {figure.unit}" for timing in (figure.here, figure.there))
     medians, least = figure.ratios()
     print(f"{figure.name:30}{here:>14}{there:>14}{medians:9.3f}{least:7.3f}", flush=True)
     return figure

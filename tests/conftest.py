@@ -24,8 +24,8 @@ import hypothesis  # noqa: E402
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 
-# Tests compile thousands of small programs and run each a few times: with these a program takes half as long. A jaxlib
-# that does not know one of them would not start.
+# Tests compile thousands of small programs and run each a few times: an addition takes 58 ms to compile, and 28 with
+# these. A jaxlib that does not know one of them would not start.
 QUICK_TO_COMPILE = " --xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 KNOWS_THEM = importlib.metadata.version("jaxlib").startswith("0.10.")
 
@@ -45,12 +45,12 @@ hypothesis.settings.register_profile("same", derandomize=True)
 
 
 def pytest_configure(config):
-    """Examples are drawn anew, and as many as tests ask for, and XLA compiles as it does for users, only with -m."""
+    """With -m examples are drawn anew, and as many as tests ask for; and XLA compiles as for users, digests too."""
     drawing.everything = bool(config.getoption("-m"))
     if not drawing.everything:
         hypothesis.settings.load_profile("same")
-        if KNOWS_THEM and QUICK_TO_COMPILE not in os.environ["XLA_FLAGS"]:
-            os.environ["XLA_FLAGS"] += QUICK_TO_COMPILE
+    if KNOWS_THEM and not (drawing.everything or WRITING) and QUICK_TO_COMPILE not in os.environ["XLA_FLAGS"]:
+        os.environ["XLA_FLAGS"] += QUICK_TO_COMPILE
 
 
 def pytest_collection_modifyitems(config, items):

@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from residues import on_device
 
 import fhejax as fhe
 from fhejax.arrays.layouts.layout import Digit
@@ -40,8 +41,7 @@ def spread(moduli, *shape):
     count = np.arange(math.prod(shape) * len(moduli) * 16, dtype=np.uint64).reshape(*shape, len(moduli), 16)
     with np.errstate(over="ignore"):
         words = (count + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    with jax.enable_x64(True):
-        return jax.device_put(words % np.array(moduli, np.uint64)[:, None])
+    return on_device(words % np.array(moduli, np.uint64)[:, None])
 
 
 def bootstrapping_keys():

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from making import made_once
+from residues import on_device
 
 import fhejax as fhe
 from fhejax.kinds import noise
@@ -51,7 +52,7 @@ class Operation:
 
 
 def seed(*words: int) -> jax.Array:
-    return jax.device_put(np.array([*words, *range(len(words), 8)], np.uint32))
+    return on_device(np.array([*words, *range(len(words), 8)], np.uint32))
 
 
 def make_keys(seeds: jax.Array) -> Keys:

@@ -301,7 +301,7 @@ def to_unit_interval(domain: tuple[float, float]) -> tuple[float, float]:
 def _clenshaw(coefficients, ends, width, x):
     dtype = x.dtype if jnp.finfo(x.dtype).bits >= 32 else jnp.float32
     u = (2 * x.astype(dtype) - ends) / width
-    coefficients = jnp.asarray(coefficients).astype(dtype)
+    coefficients = coefficients.astype(dtype)
 
     def step(carry, coefficient):
         after, second = carry

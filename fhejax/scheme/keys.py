@@ -225,7 +225,7 @@ def _made(seed, secret, element, params, level, seeded):
     if element == RELINEARIZATION:
         square = _square(secret, params.moduli + params.special_moduli)
         return _switching_key(seed, square, secret, params, level, seeded)
-    target = _taken_from(secret, automorphism_source(params.degree, pow(element, -1, 2 * params.degree)))
+    target = _permuted(secret, automorphism_source(params.degree, pow(element, -1, 2 * params.degree)))
     return _switching_key(seed, secret, target, params, level, seeded)
 
 
@@ -234,9 +234,9 @@ def _square(secret, moduli):
     return multiply(secret, secret, moduli)
 
 
-# An automorphism, as one program for all rotations: the primitive would be a program for each.
+# An automorphism by its permutation: one program for all rotations, where the primitive's element makes one for each.
 @_compat.jit()
-def _taken_from(secret, source):
+def _permuted(secret, source):
     return jnp.take(secret, source, axis=-1, mode="clip")
 
 
